@@ -1,0 +1,107 @@
+//! Name patterns: literal text and `*`, anchored at both ends. Which of two patterns wins is the order of their [`Rank`]; this
+//! module does not know what the names stand for.
+
+use std::cmp::Reverse;
+
+/// A name, or a name with `*` in it (any run of characters, also none). No other character is special.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Pattern {
+    text: String,
+}
+
+/// How closely a pattern describes what it matches: the smaller one wins. Exact beats pattern, a longer literal prefix beats a
+/// shorter one, then more literal characters, then the text itself, so that the order of files never decides.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank<'a>(bool, Reverse<usize>, Reverse<usize>, &'a str);
+
+impl Pattern {
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self { text: text.to_owned() }
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// True if there is no `*`: the pattern is a plain name.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        !self.text.contains('*')
+    }
+
+    /// True for the pattern that matches everything.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        self.text == "*"
+    }
+
+    #[must_use]
+    pub fn rank(&self) -> Rank<'_> {
+        let prefix = self.text.find('*').unwrap_or(self.text.len());
+        let literals = self.text.bytes().filter(|byte| *byte != b'*').count();
+        Rank(!self.is_exact(), Reverse(prefix), Reverse(literals), &self.text)
+    }
+
+    /// Greedy with one point of return: linear in practice, at worst `pattern × name` steps, never exponential.
+    #[must_use]
+    pub fn matches(&self, name: &str) -> bool {
+        let (pattern, name) = (self.text.as_bytes(), name.as_bytes());
+        let (mut p, mut n) = (0, 0);
+        let mut retry: Option<(usize, usize)> = None;
+        while n < name.len() {
+            if p < pattern.len() && pattern[p] == b'*' {
+                retry = Some((p + 1, n));
+                p += 1;
+            } else if p < pattern.len() && pattern[p] == name[n] {
+                p += 1;
+                n += 1;
+            } else if let Some((after_star, start)) = retry {
+                p = after_star;
+                n = start + 1;
+                retry = Some((after_star, n));
+            } else {
+                return false;
+            }
+        }
+        pattern[p..].iter().all(|byte| *byte == b'*')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_run_and_both_ends_are_anchored() {
+        for (pattern, name, expected) in [
+            ("o3", "o3", true),
+            ("o3", "o3-mini", false),
+            ("o3-*", "o3-", true),
+            ("o3-*", "o3", false),
+            ("*.anthropic.claude-*", "us.anthropic.claude-opus", true),
+            ("*-mini", "gpt-mini-mini", true),
+            ("*-mini", "gpt-mini-x", false),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("*", "", true),
+            ("**", "x", true),
+            ("modèle-*", "modèle-é", true),
+            ("a?c", "abc", false),
+            ("a[b]c", "abc", false),
+        ] {
+            assert_eq!(Pattern::new(pattern).matches(name), expected, "{pattern} on {name}");
+        }
+    }
+
+    #[test]
+    fn the_closer_pattern_ranks_first() {
+        let mut patterns = ["*", "gpt-*", "gpt-4o", "gpt-4*", "*-4o", "gpt-*-mini", "gpt-*o"].map(Pattern::new);
+        patterns.sort_by(|a, b| a.rank().cmp(&b.rank()));
+        assert_eq!(
+            patterns.map(|p| p.text),
+            ["gpt-4o", "gpt-4*", "gpt-*-mini", "gpt-*o", "gpt-*", "*-4o", "*"].map(str::to_owned)
+        );
+    }
+}

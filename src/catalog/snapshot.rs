@@ -1,0 +1,306 @@
+//! The compiled catalog: what a request is judged by. It cannot be invalid: every id points somewhere, every chain has an entry,
+//! tiers are folded into their tenants. It is built by `compile` alone and never changes afterwards; it does not know files,
+//! bytes or how it came to be, but for the [`Place`]s that `explain` shows.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::pattern::Pattern;
+use crate::diagnostic::Place;
+use crate::names::{ClusterName, GroupName, ModelName, ProviderName, TenantName, TierName};
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            #[must_use]
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// Index into [`Snapshot::clusters`].
+    ClusterId
+    /// Index into [`Snapshot::groups`].
+    GroupId
+    /// Index into [`Snapshot::models`].
+    ModelId
+    /// Index into [`Snapshot::tenants`].
+    TenantId
+    /// Index into [`Snapshot::providers`].
+    ProviderId
+    /// Index into [`Snapshot::tags`].
+    TagId
+}
+
+/// A set of tags as bits, by [`TagId`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TagSet(Vec<u64>);
+
+impl TagSet {
+    pub fn insert(&mut self, tag: TagId) {
+        let word = tag.index() / 64;
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (tag.index() % 64);
+    }
+
+    #[must_use]
+    pub fn contains(&self, tag: TagId) -> bool {
+        self.0.get(tag.index() / 64).is_some_and(|word| word & (1 << (tag.index() % 64)) != 0)
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    /// The tags of `self` that `other` lacks: the first one, if any.
+    #[must_use]
+    pub fn first_missing_in(&self, other: &Self) -> Option<TagId> {
+        self.first(|index, word| word & !other.0.get(index).copied().unwrap_or(0))
+    }
+
+    /// A tag that both sets hold, if any.
+    #[must_use]
+    pub fn first_shared_with(&self, other: &Self) -> Option<TagId> {
+        self.first(|index, word| word & other.0.get(index).copied().unwrap_or(0))
+    }
+
+    fn first(&self, keep: impl Fn(usize, u64) -> u64) -> Option<TagId> {
+        self.0.iter().enumerate().find_map(|(index, word)| match keep(index, *word) {
+            0 => None,
+            bits => u32::try_from(index * 64).ok().map(|base| TagId(base + bits.trailing_zeros())),
+        })
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = TagId> + '_ {
+        (0..self.0.len() * 64).filter_map(|index| u32::try_from(index).ok()).map(TagId).filter(|tag| self.contains(*tag))
+    }
+}
+
+/// A cluster that a group names. One without an entry under `clusters` has no provider, no tags, and serves every model.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    pub name: ClusterName,
+    /// False if the catalog has no entry for it.
+    pub listed: bool,
+    pub provider: Option<ProviderId>,
+    pub tags: TagSet,
+    pub served: Served,
+    /// Drained itself or by its provider.
+    pub drain: Option<Drain>,
+    pub place: Place,
+}
+
+/// Why a cluster is drained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drain {
+    Cluster,
+    Provider,
+}
+
+/// Which models a cluster serves.
+#[derive(Debug, Clone)]
+pub enum Served {
+    /// No `models` key: every model, also one the catalog does not know.
+    Every,
+    /// Only these; the value is what the cluster calls the model, where that differs from the catalog's name.
+    Only(HashMap<ModelId, Option<String>>),
+}
+
+/// A group of `priority_groups`, or one written inside a chain.
+#[derive(Debug, Clone)]
+pub struct Group {
+    pub name: GroupName,
+    /// In the catalog's order, weights as written (0 leaves the cluster out). Empty: Envoy's own configured group of that name.
+    pub clusters: Vec<(ClusterId, u32)>,
+    pub inline: bool,
+    pub place: Place,
+}
+
+/// An entry of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entry {
+    Group(GroupId),
+    /// The model's own chain, in place.
+    ModelChain,
+}
+
+/// Attempt order; never empty.
+#[derive(Debug, Clone)]
+pub struct Chain {
+    pub entries: Vec<Entry>,
+    pub place: Place,
+}
+
+#[derive(Debug, Clone)]
+pub struct Model {
+    pub name: ModelName,
+    /// As written: exact names and patterns.
+    pub aliases: Vec<Pattern>,
+    /// Holds no [`Entry::ModelChain`].
+    pub chain: Chain,
+    /// Complete entries for `envoy.lb`, best first: the model's `endpoint_metadata`, then `endpoint_fallbacks`. Empty: none.
+    pub endpoint_metadata: Vec<serde_json::Map<String, serde_json::Value>>,
+    pub fail_closed: bool,
+    pub place: Place,
+}
+
+/// A tenant with its tier folded in.
+#[derive(Debug, Clone)]
+pub struct Tenant {
+    pub name: TenantName,
+    pub tier: Option<TierName>,
+    /// `["*"]` allows everything.
+    pub allowed_models: Vec<(Pattern, Place)>,
+    pub denied_models: Vec<(Pattern, Place)>,
+    pub chains: TenantChains,
+    pub require_tags: TagSet,
+    pub forbid_tags: TagSet,
+    pub forbid_providers: Vec<ProviderId>,
+    /// Any restriction, or `fail: closed` on the tenant or its tier (rule 2).
+    pub fail_closed: bool,
+    pub mode: Mode,
+    pub place: Place,
+}
+
+impl Tenant {
+    /// True if the tenant's tags or providers can exclude a cluster; groups known only by name are then left out.
+    #[must_use]
+    pub fn restricts_clusters(&self) -> bool {
+        !self.require_tags.is_empty() || !self.forbid_tags.is_empty() || !self.forbid_providers.is_empty()
+    }
+}
+
+/// `chains` of a tenant merged over those of its tier.
+#[derive(Debug, Clone, Default)]
+pub struct TenantChains {
+    /// Keys without `*`.
+    pub exact: HashMap<String, Chain>,
+    /// Keys with `*` but not `*` itself, best rank first.
+    pub patterns: Vec<(Pattern, Chain)>,
+    /// The key `*`.
+    pub any: Option<Chain>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Enforce,
+    Shadow,
+}
+
+/// What to do about a tenant that is missing or unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StrangerPolicy {
+    /// No tenant: no restrictions, the models' own chains.
+    Anonymous,
+    Reject,
+    As(TenantId),
+}
+
+/// What to do about a model that is unknown.
+#[derive(Debug, Clone)]
+pub enum UnknownModelPolicy {
+    PassThrough,
+    Reject,
+    /// Holds no [`Entry::ModelChain`].
+    Chain(Chain),
+}
+
+#[derive(Debug, Clone)]
+pub struct Defaults {
+    pub missing_tenant: StrangerPolicy,
+    pub unknown_tenant: StrangerPolicy,
+    pub unknown_model: UnknownModelPolicy,
+    pub fail_closed: bool,
+    /// The longest chain that is sent; at least 1.
+    pub max_attempts: usize,
+}
+
+/// Hash of the catalog's content: equal content, equal revision, whatever the files' names and times.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Revision(pub Arc<str>);
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A whole accepted catalog.
+#[derive(Debug)]
+pub struct Snapshot {
+    pub revision: Revision,
+    pub label: Option<Arc<str>>,
+    pub clusters: Vec<Cluster>,
+    pub groups: Vec<Group>,
+    pub models: Vec<Model>,
+    pub tenants: Vec<Tenant>,
+    pub providers: Vec<ProviderName>,
+    pub tags: Vec<String>,
+    pub cluster_ids: HashMap<ClusterName, ClusterId>,
+    /// Groups of `priority_groups`, not inline ones.
+    pub group_ids: HashMap<GroupName, GroupId>,
+    /// Catalog names and exact aliases.
+    pub model_ids: HashMap<String, ModelId>,
+    /// Aliases with `*`, best rank first.
+    pub model_patterns: Vec<(Pattern, ModelId)>,
+    pub tenant_ids: HashMap<TenantName, TenantId>,
+    /// SHA-256 of an API key → whose it is.
+    pub api_keys: HashMap<[u8; 32], TenantId>,
+    pub defaults: Defaults,
+    /// `tests` and `invariants`: run before a snapshot is accepted.
+    pub expectations: super::expectations::Expectations,
+}
+
+impl Snapshot {
+    #[must_use]
+    pub fn cluster(&self, id: ClusterId) -> &Cluster {
+        &self.clusters[id.index()]
+    }
+
+    #[must_use]
+    pub fn group(&self, id: GroupId) -> &Group {
+        &self.groups[id.index()]
+    }
+
+    #[must_use]
+    pub fn model(&self, id: ModelId) -> &Model {
+        &self.models[id.index()]
+    }
+
+    #[must_use]
+    pub fn tenant(&self, id: TenantId) -> &Tenant {
+        &self.tenants[id.index()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(tags: &[u32]) -> TagSet {
+        let mut set = TagSet::default();
+        tags.iter().for_each(|tag| set.insert(TagId(*tag)));
+        set
+    }
+
+    #[test]
+    fn tag_sets_say_which_tag_is_missing_or_shared() {
+        assert_eq!(set(&[1, 70]).first_missing_in(&set(&[1])), Some(TagId(70)));
+        assert_eq!(set(&[1]).first_missing_in(&set(&[1, 70])), None);
+        assert_eq!(set(&[3, 130]).first_shared_with(&set(&[130])), Some(TagId(130)));
+        assert_eq!(set(&[3]).first_shared_with(&set(&[])), None);
+        assert_eq!(set(&[130, 3]).iter().collect::<Vec<_>>(), [TagId(3), TagId(130)]);
+        assert!(TagSet::default().is_empty());
+    }
+}

@@ -1,0 +1,56 @@
+//! What a request says of itself: bytes in, [`Facts`] out. It knows headers, paths and bodies; it knows no catalog, so it cannot
+//! say whether a model or a tenant exists, and it knows no protobuf.
+
+pub mod path;
+pub mod source;
+
+/// What was found for one field.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Found<T> {
+    /// No source had a value.
+    #[default]
+    Nothing,
+    Value(T),
+    /// A header stands several times with different values: it counts as a value that nobody knows.
+    Disagreeing,
+}
+
+/// Who the request says it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TenantClaim {
+    Name(String),
+    /// SHA-256 of the API key that came with the request.
+    ApiKey([u8; 32]),
+}
+
+/// What kept the body from being read; the first thing that went wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    Malformed(&'static str),
+    TooLarge,
+    /// The key (as configured, never as sent) that stands twice.
+    DuplicateKey,
+    ModeTooLate,
+    Deadline,
+    Internal,
+}
+
+/// Whose API the path belongs to: gives a rejection its shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Api {
+    #[default]
+    OpenAi,
+    Anthropic,
+    Google,
+}
+
+/// All that is known of a request when it is judged.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Facts {
+    /// As sent, percent-decoded where it came from a path.
+    pub model: Found<String>,
+    pub tenant: Found<TenantClaim>,
+    pub session: Option<String>,
+    pub trouble: Option<Trouble>,
+    pub api: Api,
+}

@@ -1,0 +1,155 @@
+//! The settings of the process: what `cascade.yaml`, the environment and flags may say, with every default. Reading them is
+//! `settings/read`'s work; nothing here acts.
+
+use std::time::Duration;
+
+use crate::extract::source::Plan;
+
+pub const MIB: u64 = 1024 * 1024;
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub listen: Address,
+    pub admin: Address,
+    /// A second address with the probes and metrics only.
+    pub probe: Option<Address>,
+    pub catalog: CatalogSettings,
+    pub publish: Publish,
+    pub extract: Extract,
+    pub limits: Limits,
+    pub server: Server,
+    pub secret_file: Option<String>,
+    pub telemetry: Telemetry,
+}
+
+/// `host:port` or `unix:/path`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    Tcp(String),
+    Unix(String),
+}
+
+#[derive(Debug, Clone)]
+pub struct CatalogSettings {
+    /// A file, a directory or an http(s) URL.
+    pub source: String,
+    pub refresh: Duration,
+    /// A directory for the last accepted snapshot.
+    pub last_good: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Publish {
+    pub namespace: String,
+    pub encoding: Encoding,
+    /// Empty: the decision is not published.
+    pub decision_namespace: String,
+    pub endpoint_namespace: String,
+    /// Empty: none. Removed from every request that carries it.
+    pub sticky_header: String,
+    /// Empty: none. Removed from every request that carries it.
+    pub decision_header: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    Untyped,
+    Typed,
+}
+
+#[derive(Debug, Clone)]
+pub struct Extract {
+    pub plan: Plan,
+    pub on_missing_model: OnTrouble,
+    pub on_malformed_body: OnTrouble,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnTrouble {
+    PassThrough,
+    Reject,
+}
+
+/// Sizes in bytes.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    pub max_body: u64,
+    pub max_decompressed: u64,
+    /// Nesting of JSON.
+    pub max_depth: usize,
+    pub session_scan: u64,
+    pub body_wait: Duration,
+    pub decision_deadline: Duration,
+}
+
+#[derive(Debug, Clone)]
+pub struct Server {
+    /// How long streams may go on after SIGTERM.
+    pub drain: Duration,
+    pub max_concurrent_streams: u32,
+    pub max_message: u64,
+}
+
+#[derive(Debug, Clone)]
+pub struct Telemetry {
+    /// A filter in `tracing`'s syntax.
+    pub log: String,
+    pub log_format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: Address::Tcp("127.0.0.1:50051".to_owned()),
+            admin: Address::Tcp("127.0.0.1:9091".to_owned()),
+            probe: None,
+            catalog: CatalogSettings {
+                source: "catalogs/quickstart".to_owned(),
+                refresh: Duration::from_secs(5),
+                last_good: None,
+            },
+            publish: Publish::default(),
+            extract: Extract {
+                plan: Plan::default(),
+                on_missing_model: OnTrouble::PassThrough,
+                on_malformed_body: OnTrouble::PassThrough,
+            },
+            limits: Limits::default(),
+            server: Server { drain: Duration::from_secs(10), max_concurrent_streams: 1024, max_message: 64 * MIB },
+            secret_file: None,
+            telemetry: Telemetry { log: "info".to_owned(), log_format: LogFormat::Text },
+        }
+    }
+}
+
+impl Default for Publish {
+    fn default() -> Self {
+        Self {
+            namespace: "cascade".to_owned(),
+            encoding: Encoding::Untyped,
+            decision_namespace: "cascade.decision".to_owned(),
+            endpoint_namespace: "envoy.lb".to_owned(),
+            sticky_header: String::new(),
+            decision_header: "x-cascade-decision".to_owned(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_body: 32 * MIB,
+            max_decompressed: 64 * MIB,
+            max_depth: 128,
+            session_scan: 64 * 1024,
+            body_wait: Duration::from_secs(30),
+            decision_deadline: Duration::from_millis(150),
+        }
+    }
+}
