@@ -1,6 +1,9 @@
 //! What a request says of itself: bytes in, [`Facts`] out. It knows headers, paths and bodies; it knows no catalog, so it cannot
 //! say whether a model or a tenant exists, and it knows no protobuf.
 
+pub mod dialect;
+pub mod json;
+pub mod multipart;
 pub mod path;
 pub mod source;
 
@@ -11,8 +14,9 @@ pub enum Found<T> {
     #[default]
     Nothing,
     Value(T),
-    /// A header stands several times with different values: it counts as a value that nobody knows.
-    Disagreeing,
+    /// There is a value, and none that anybody knows: a header that stands several times with different values, bytes that are no
+    /// text, a name of many kilobytes. It ends the search, as an unknown name does.
+    Unusable,
 }
 
 /// Who the request says it comes from.

@@ -1,0 +1,585 @@
+//! A JSON scanner that finds the strings at a few pointers while the document streams by: resumable at any byte, in memory that
+//! does not grow with the document, and as strict as RFC 8259. It keeps nothing but the wanted values; it knows no model and no
+//! request, and it cannot say what a missing value means.
+//!
+//! It exists because tokenizers for streams either copy the document or give up at chunk borders inside a token, and because a
+//! key that stands twice has to be seen: parsers that build a map have already forgotten the first one.
+
+use super::source::{OnDuplicateKey, Pointer};
+
+/// The longest wanted value that is kept, in bytes; a longer one is a name that nobody knows.
+pub const MAX_VALUE: usize = 8 * 1024;
+
+/// Why a document is not JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed(pub &'static str);
+
+/// What stands at a pointer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Slot {
+    /// Nothing so far.
+    #[default]
+    Absent,
+    Text(String),
+    /// `null`, a number, a boolean, an array or an object: no value for us, whatever a provider makes of it.
+    NotText,
+    /// A string over [`MAX_VALUE`] bytes, or one that is no Unicode text (a lone surrogate).
+    Unusable,
+}
+
+#[derive(Debug)]
+struct Target {
+    segments: Vec<String>,
+    /// How many leading segments the current position matches.
+    matched: usize,
+    /// How many leading segments have been seen at least once.
+    seen: usize,
+    slot: Slot,
+    /// Closed: the object that holds the last segment has ended, nothing can change the slot.
+    closed: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The byte order mark, this many bytes of it read.
+    Mark(u8),
+    Value,
+    /// After `[`: a value or `]`.
+    FirstItem,
+    /// After `{`: a key or `}`.
+    FirstKey,
+    /// After `,` in an object.
+    Key,
+    Colon,
+    /// After a value: `,`, a closing bracket, or the end.
+    After,
+    Text,
+    Escape,
+    /// Inside `\uXXXX`: digits read so far and their value.
+    Hex(u8, u16),
+    Literal(&'static [u8], u8),
+    Number(Digits),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Digits {
+    Minus,
+    Zero,
+    Whole,
+    Point,
+    Fraction,
+    Exponent,
+    ExponentSign,
+    ExponentDigits,
+}
+
+impl Digits {
+    const fn may_end(self) -> bool {
+        matches!(self, Self::Zero | Self::Whole | Self::Fraction | Self::ExponentDigits)
+    }
+
+    const fn next(self, byte: u8) -> Option<Self> {
+        Some(match (self, byte) {
+            (Self::Minus, b'0') => Self::Zero,
+            (Self::Minus, b'1'..=b'9') | (Self::Whole, b'0'..=b'9') => Self::Whole,
+            (Self::Zero | Self::Whole, b'.') => Self::Point,
+            (Self::Zero | Self::Whole | Self::Fraction, b'e' | b'E') => Self::Exponent,
+            (Self::Point | Self::Fraction, b'0'..=b'9') => Self::Fraction,
+            (Self::Exponent, b'+' | b'-') => Self::ExponentSign,
+            (Self::Exponent | Self::ExponentSign | Self::ExponentDigits, b'0'..=b'9') => Self::ExponentDigits,
+            _ => return None,
+        })
+    }
+}
+
+/// What the string being read is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    SkippedKey,
+    SkippedValue,
+    /// A key on the way to a target.
+    Key,
+    /// The value of one or more targets.
+    Value,
+}
+
+#[derive(Debug)]
+pub struct Scanner {
+    targets: Vec<Target>,
+    on_duplicate: OnDuplicateKey,
+    duplicate: bool,
+    max_depth: usize,
+    /// One entry a level: `None` for an object, the current index for an array.
+    stack: Vec<Option<u64>>,
+    state: State,
+    purpose: Purpose,
+    text: Capture,
+    utf8: Utf8,
+    failed: Option<Malformed>,
+}
+
+impl Scanner {
+    /// Looks for the strings at `pointers`; nesting beyond `max_depth` is malformed.
+    #[must_use]
+    pub fn new<'a>(pointers: impl IntoIterator<Item = &'a Pointer>, max_depth: usize, on_duplicate: OnDuplicateKey) -> Self {
+        let targets = pointers.into_iter().map(|pointer| Target {
+            segments: pointer.segments().to_vec(),
+            matched: 0,
+            seen: 0,
+            slot: Slot::Absent,
+            closed: false,
+        });
+        Self {
+            targets: targets.collect(),
+            on_duplicate,
+            duplicate: false,
+            max_depth,
+            stack: Vec::new(),
+            state: State::Mark(0),
+            purpose: Purpose::SkippedValue,
+            text: Capture::default(),
+            utf8: Utf8::default(),
+            failed: None,
+        }
+    }
+
+    /// Reads the next bytes.
+    ///
+    /// # Errors
+    /// The document is not JSON; every later call says the same.
+    pub fn push(&mut self, chunk: &[u8]) -> Result<(), Malformed> {
+        if let Some(failed) = self.failed {
+            return Err(failed);
+        }
+        let result = self.utf8.push(chunk).and_then(|()| self.scan(chunk));
+        self.failed = result.err();
+        result
+    }
+
+    /// The document has ended.
+    ///
+    /// # Errors
+    /// It is not JSON, or not whole.
+    pub fn finish(&mut self) -> Result<(), Malformed> {
+        if let Some(failed) = self.failed {
+            return Err(failed);
+        }
+        if let State::Number(digits) = self.state
+            && digits.may_end()
+        {
+            self.state = State::After;
+        }
+        let whole = self.stack.is_empty() && self.state == State::After && self.utf8.is_whole();
+        self.targets.iter_mut().for_each(|target| target.closed = true);
+        if whole { Ok(()) } else { Err(Malformed("the JSON ends too early")) }
+    }
+
+    /// What stands at the pointer with this index; with `OnDuplicateKey::Last` the last one.
+    #[must_use]
+    pub fn slot(&self, index: usize) -> &Slot {
+        &self.targets[index].slot
+    }
+
+    /// True if nothing that may still come can change the slot, other than a duplicate key that is refused.
+    #[must_use]
+    pub fn is_settled(&self, index: usize) -> bool {
+        let target = &self.targets[index];
+        target.closed || (target.slot != Slot::Absent && self.on_duplicate == OnDuplicateKey::Reject)
+    }
+
+    /// True if a key on the way to a wanted value stood twice where it is refused.
+    #[must_use]
+    pub fn has_duplicate(&self) -> bool {
+        self.duplicate
+    }
+
+    fn scan(&mut self, chunk: &[u8]) -> Result<(), Malformed> {
+        let mut rest = chunk;
+        while let Some((&byte, tail)) = rest.split_first() {
+            rest = match self.state {
+                State::Text => self.read_text(rest)?,
+                State::Number(digits) => match digits.next(byte) {
+                    Some(next) => {
+                        self.state = State::Number(next);
+                        tail
+                    }
+                    None if digits.may_end() => {
+                        self.state = State::After;
+                        rest
+                    }
+                    None => return Err(Malformed("a number is not written as JSON has it")),
+                },
+                State::Mark(read) => self.read_mark(read, byte, rest, tail)?,
+                _ if matches!(byte, b' ' | b'\t' | b'\n' | b'\r') && self.may_pause() => {
+                    let blank = tail.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count();
+                    &tail[blank..]
+                }
+                _ => {
+                    self.step(byte)?;
+                    tail
+                }
+            };
+        }
+        Ok(())
+    }
+
+    const fn may_pause(&self) -> bool {
+        !matches!(self.state, State::Escape | State::Hex(..) | State::Literal(..))
+    }
+
+    fn read_mark<'a>(&mut self, read: u8, byte: u8, rest: &'a [u8], tail: &'a [u8]) -> Result<&'a [u8], Malformed> {
+        const MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
+        if byte == MARK[usize::from(read)] {
+            self.state = if read == 2 { State::Value } else { State::Mark(read + 1) };
+            Ok(tail)
+        } else if read == 0 {
+            self.state = State::Value;
+            Ok(rest)
+        } else {
+            Err(Malformed("the body starts with half a byte order mark"))
+        }
+    }
+
+    fn step(&mut self, byte: u8) -> Result<(), Malformed> {
+        match (self.state, byte) {
+            (State::FirstItem, b']') | (State::FirstKey, b'}') => self.close(),
+            (State::Value | State::FirstItem, _) => return self.start_value(byte),
+            (State::FirstKey | State::Key, b'"') => self.start_key(),
+            (State::FirstKey | State::Key, _) => return Err(Malformed("a key is missing its quotes")),
+            (State::Colon, b':') => self.state = State::Value,
+            (State::Colon, _) => return Err(Malformed("a key is not followed by a colon")),
+            (State::After, _) => return self.after_value(byte),
+            (State::Escape, _) => return self.escape(byte),
+            (State::Hex(read, value), _) => return self.hex(read, value, byte),
+            (State::Literal(word, read), _) if word.get(usize::from(read)) == Some(&byte) => {
+                self.state = if usize::from(read) + 1 == word.len() { State::After } else { State::Literal(word, read + 1) };
+            }
+            (State::Literal(..), _) => return Err(Malformed("a word is not true, false or null")),
+            // Handled where the loop can skip many bytes at once.
+            (State::Text | State::Number(_) | State::Mark(_), _) => {}
+        }
+        Ok(())
+    }
+
+    fn start_value(&mut self, byte: u8) -> Result<(), Malformed> {
+        let wanted = self.mark_value(byte == b'"');
+        self.state = match byte {
+            b'"' => {
+                self.purpose = if wanted { Purpose::Value } else { Purpose::SkippedValue };
+                self.text.start(MAX_VALUE);
+                State::Text
+            }
+            b'{' => return self.open(None),
+            b'[' => return self.open(Some(0)),
+            b't' => State::Literal(b"true", 1),
+            b'f' => State::Literal(b"false", 1),
+            b'n' => State::Literal(b"null", 1),
+            b'-' => State::Number(Digits::Minus),
+            b'0' => State::Number(Digits::Zero),
+            b'1'..=b'9' => State::Number(Digits::Whole),
+            _ => return Err(Malformed("a value is missing or is not JSON")),
+        };
+        Ok(())
+    }
+
+    /// Notes that a value starts here; true if a target wants its text.
+    fn mark_value(&mut self, is_text: bool) -> bool {
+        let depth = self.stack.len();
+        let mut wanted = false;
+        for target in &mut self.targets {
+            if depth > 0 && target.matched == depth && target.segments.len() == depth {
+                wanted = true;
+                if !is_text {
+                    target.slot = Slot::NotText;
+                }
+            }
+        }
+        wanted && is_text
+    }
+
+    fn open(&mut self, index: Option<u64>) -> Result<(), Malformed> {
+        if self.stack.len() >= self.max_depth {
+            return Err(Malformed("the JSON is nested too deeply"));
+        }
+        self.stack.push(index);
+        self.state = if index.is_some() { State::FirstItem } else { State::FirstKey };
+        if index.is_some() {
+            self.enter_item();
+        }
+        Ok(())
+    }
+
+    /// A segment of digits names an item of an array.
+    fn enter_item(&mut self) {
+        let depth = self.stack.len();
+        if let Some(Some(index)) = self.stack.last()
+            && self.targets.iter().any(|target| target.segments.len() >= depth && target.matched + 1 >= depth)
+        {
+            let name = index.to_string();
+            self.enter(&name);
+        }
+    }
+
+    fn start_key(&mut self) {
+        let depth = self.stack.len();
+        let on_the_way = |target: &&Target| target.segments.len() >= depth && target.matched.min(depth - 1) == depth - 1;
+        let longest = self.targets.iter().filter(on_the_way).map(|target| target.segments[depth - 1].len()).max();
+        self.purpose = if longest.is_some() { Purpose::Key } else { Purpose::SkippedKey };
+        // One byte more than the longest wanted key is enough to know that this one is another.
+        self.text.start(longest.unwrap_or(0) + 1);
+        self.state = State::Text;
+    }
+
+    /// The position is now below `segment` of the innermost container.
+    fn enter(&mut self, segment: &str) {
+        let depth = self.stack.len();
+        for target in &mut self.targets {
+            target.matched = target.matched.min(depth - 1);
+            if target.matched + 1 != depth || target.segments.get(depth - 1).is_none_or(|wanted| wanted != segment) {
+                continue;
+            }
+            target.matched = depth;
+            if target.seen >= depth {
+                self.duplicate |= self.on_duplicate == OnDuplicateKey::Reject;
+                // With `Last` all that stood below the first one is forgotten, as a map would.
+                target.slot = Slot::Absent;
+                target.closed = false;
+            }
+            target.seen = depth;
+        }
+    }
+
+    fn close(&mut self) {
+        let depth = self.stack.len();
+        self.stack.pop();
+        self.state = State::After;
+        for target in &mut self.targets {
+            // `matched` may still count the last key of the container that ends here.
+            if depth <= target.segments.len() && target.matched + 1 >= depth {
+                // A parent further up may come again under `Last`: only its own end makes that impossible.
+                target.closed = depth == 1 || self.on_duplicate == OnDuplicateKey::Reject;
+            }
+            target.matched = target.matched.min(depth.saturating_sub(1));
+        }
+    }
+
+    fn after_value(&mut self, byte: u8) -> Result<(), Malformed> {
+        match (self.stack.last_mut(), byte) {
+            (Some(None), b',') => self.state = State::Key,
+            (Some(Some(index)), b',') => {
+                *index += 1;
+                self.state = State::Value;
+                self.enter_item();
+            }
+            (Some(None), b'}') | (Some(Some(_)), b']') => self.close(),
+            (None, _) => return Err(Malformed("something follows the JSON")),
+            _ => return Err(Malformed("a comma or a closing bracket is missing")),
+        }
+        Ok(())
+    }
+
+    fn read_text<'a>(&mut self, rest: &'a [u8]) -> Result<&'a [u8], Malformed> {
+        let plain = plain_length(rest);
+        if matches!(self.purpose, Purpose::Key | Purpose::Value) {
+            self.text.push(&rest[..plain]);
+        }
+        match rest.get(plain) {
+            None => return Ok(&[]),
+            Some(b'"') => self.end_text(),
+            Some(b'\\') => self.state = State::Escape,
+            Some(_) => return Err(Malformed("a string holds a control character")),
+        }
+        Ok(&rest[plain + 1..])
+    }
+
+    fn end_text(&mut self) {
+        self.state = match self.purpose {
+            Purpose::SkippedKey | Purpose::Key => State::Colon,
+            Purpose::SkippedValue | Purpose::Value => State::After,
+        };
+        match self.purpose {
+            Purpose::SkippedKey => {
+                let depth = self.stack.len();
+                self.targets.iter_mut().for_each(|target| target.matched = target.matched.min(depth - 1));
+            }
+            Purpose::SkippedValue => {}
+            Purpose::Key => {
+                let key = self.text.take();
+                let depth = self.stack.len();
+                match key {
+                    Some(key) => self.enter(&key),
+                    None => self.targets.iter_mut().for_each(|target| target.matched = target.matched.min(depth - 1)),
+                }
+            }
+            Purpose::Value => {
+                let slot = self.text.take().map_or(Slot::Unusable, Slot::Text);
+                let depth = self.stack.len();
+                for target in &mut self.targets {
+                    if target.matched == depth && target.segments.len() == depth {
+                        target.slot = slot.clone();
+                    }
+                }
+            }
+        }
+    }
+
+    fn escape(&mut self, byte: u8) -> Result<(), Malformed> {
+        let plain = match byte {
+            b'"' | b'\\' | b'/' => byte,
+            b'b' => 8,
+            b'f' => 12,
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'u' => {
+                self.state = State::Hex(0, 0);
+                return Ok(());
+            }
+            _ => return Err(Malformed("a string holds an unknown escape")),
+        };
+        self.text.push(&[plain]);
+        self.state = State::Text;
+        Ok(())
+    }
+
+    fn hex(&mut self, read: u8, value: u16, byte: u8) -> Result<(), Malformed> {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'A'..=b'F' => byte - b'A' + 10,
+            _ => return Err(Malformed("a \\u escape needs four hexadecimal digits")),
+        };
+        let value = (value << 4) | u16::from(digit);
+        if read < 3 {
+            self.state = State::Hex(read + 1, value);
+        } else {
+            self.text.push_unit(value);
+            self.state = State::Text;
+        }
+        Ok(())
+    }
+}
+
+/// The text of a wanted string, unescaped, up to a limit.
+#[derive(Debug, Default)]
+struct Capture {
+    bytes: Vec<u8>,
+    limit: usize,
+    /// Over the limit, or no Unicode text.
+    unusable: bool,
+    /// The first half of a surrogate pair.
+    high: Option<u16>,
+}
+
+impl Capture {
+    fn start(&mut self, limit: usize) {
+        self.bytes.clear();
+        self.limit = limit;
+        self.unusable = false;
+        self.high = None;
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.unusable |= self.high.take().is_some() || self.bytes.len() + bytes.len() > self.limit;
+        if !self.unusable {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    fn push_unit(&mut self, unit: u16) {
+        let decoded = match (self.high.take(), unit) {
+            (None, 0xD800..=0xDBFF) => {
+                self.high = Some(unit);
+                return;
+            }
+            (None, _) => char::from_u32(u32::from(unit)),
+            (Some(high), 0xDC00..=0xDFFF) => {
+                char::from_u32(0x1_0000 + ((u32::from(high) - 0xD800) << 10) + (u32::from(unit) - 0xDC00))
+            }
+            (Some(_), _) => None,
+        };
+        match decoded {
+            Some(character) => self.push(character.encode_utf8(&mut [0; 4]).as_bytes()),
+            None => self.unusable = true,
+        }
+    }
+
+    fn take(&mut self) -> Option<String> {
+        if self.unusable || self.high.is_some() { None } else { std::str::from_utf8(&self.bytes).ok().map(str::to_owned) }
+    }
+}
+
+/// Checks that the stream is UTF-8, a character split between chunks included.
+#[derive(Debug, Default)]
+struct Utf8 {
+    /// The bytes of an unfinished character.
+    partial: Vec<u8>,
+}
+
+impl Utf8 {
+    fn push(&mut self, chunk: &[u8]) -> Result<(), Malformed> {
+        let mut chunk = chunk;
+        while !self.partial.is_empty() {
+            let Some((byte, tail)) = chunk.split_first() else { return Ok(()) };
+            self.partial.push(*byte);
+            chunk = tail;
+            match std::str::from_utf8(&self.partial) {
+                Ok(_) => self.partial.clear(),
+                Err(error) if error.error_len().is_some() => return Err(NOT_UTF8),
+                Err(_) => {}
+            }
+        }
+        match std::str::from_utf8(chunk) {
+            Ok(_) => Ok(()),
+            Err(error) if error.error_len().is_some() => Err(NOT_UTF8),
+            Err(error) => {
+                self.partial.extend_from_slice(&chunk[error.valid_up_to()..]);
+                Ok(())
+            }
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.partial.is_empty()
+    }
+}
+
+const NOT_UTF8: Malformed = Malformed("the body is not UTF-8");
+
+/// How many leading bytes of a string need no attention: up to a quote, a backslash or a control character. Blocks first, which
+/// the compiler turns into vector code, then eight bytes at a time.
+fn plain_length(bytes: &[u8]) -> usize {
+    const BLOCK: usize = 32;
+    let mut at = 0;
+    for block in bytes.chunks_exact(BLOCK) {
+        if block.iter().fold(false, |found, byte| found | (*byte == b'"') | (*byte == b'\\') | (*byte < 0x20)) {
+            break;
+        }
+        at += BLOCK;
+    }
+    let (words, tail) = bytes[at..].as_chunks::<8>();
+    for word in words {
+        let special = special_bytes(u64::from_le_bytes(*word));
+        if special != 0 {
+            return at + special.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    at + tail.iter().take_while(|byte| !matches!(**byte, b'"' | b'\\' | 0..=0x1F)).count()
+}
+
+/// Marks the bytes that are a quote, a backslash or below 0x20 in their high bit. Bits above the lowest one may be wrong (a borrow
+/// runs upwards), the lowest is exact, and only that is read.
+const fn special_bytes(word: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let quote = word ^ (ONES * b'"' as u64);
+    let slash = word ^ (ONES * b'\\' as u64);
+    ((quote.wrapping_sub(ONES) & !quote) | (slash.wrapping_sub(ONES) & !slash) | (word.wrapping_sub(ONES * 0x20) & !word)) & HIGH
+}
+
+#[cfg(test)]
+mod tests;

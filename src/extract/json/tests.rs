@@ -1,0 +1,236 @@
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+
+fn scan(pointers: &[&str], chunks: &[&[u8]], on_duplicate: OnDuplicateKey) -> (Result<(), Malformed>, Scanner) {
+    let pointers: Vec<Pointer> = pointers.iter().map(|text| Pointer::parse(text).unwrap()).collect();
+    let mut scanner = Scanner::new(&pointers, 16, on_duplicate);
+    for chunk in chunks {
+        if let Err(error) = scanner.push(chunk) {
+            return (Err(error), scanner);
+        }
+    }
+    (scanner.finish(), scanner)
+}
+
+fn model(document: &str) -> Slot {
+    let (result, scanner) = scan(&["/model"], &[document.as_bytes()], OnDuplicateKey::Reject);
+    assert_eq!(result, Ok(()), "{document}");
+    scanner.slot(0).clone()
+}
+
+fn text(value: &str) -> Slot {
+    Slot::Text(value.to_owned())
+}
+
+#[test]
+fn finds_the_string_whatever_the_order_spelling_and_nesting() {
+    for (document, expected) in [
+        (r#"{"model":"gpt"}"#, text("gpt")),
+        (r#" { "messages" : [ {"model":"no"} ] , "model" : "gpt" } "#, text("gpt")),
+        (r#"{"mod\u0065l":"g\u0070t\n"}"#, text("gpt\n")),
+        (r#"{"model":"\ud83d\ude00/é"}"#, text("😀/é")),
+        (r#"{"model":"\ud83d"}"#, Slot::Unusable),
+        (r#"{"model":"\ud83dx"}"#, Slot::Unusable),
+        (r#"{"model":"\ude00"}"#, Slot::Unusable),
+        (r#"{"model":null}"#, Slot::NotText),
+        (r#"{"model":{"model":"x"}}"#, Slot::NotText),
+        (r#"{"model":["x"]}"#, Slot::NotText),
+        (r#"{"model":-1.5e+3,"x":[]}"#, Slot::NotText),
+        (r#"{"x":{"model":"x"}}"#, Slot::Absent),
+        (r#"{"modelx":"x","mode":"y"}"#, Slot::Absent),
+        (r#"["model","x"]"#, Slot::Absent),
+        (r#""model""#, Slot::Absent),
+        ("\u{FEFF}{\"model\":\"gpt\"}", text("gpt")),
+        (r#"{"model":""}"#, text("")),
+    ] {
+        assert_eq!(model(document), expected, "{document}");
+    }
+    assert_eq!(model(&format!(r#"{{"model":"{}"}}"#, "x".repeat(MAX_VALUE + 1))), Slot::Unusable);
+}
+
+#[test]
+fn pointers_reach_into_objects_and_arrays() {
+    let document = br#"{"a":{"b":"1","c":{"b":"2"}},"items":["x",{"id":"y"},["z"]],"a/b":"3"}"#;
+    let (result, scanner) = scan(
+        &["/a/b", "/a/c/b", "/items/0", "/items/1/id", "/items/2/0", "/a~1b", "/items/id"],
+        &[document],
+        OnDuplicateKey::Reject,
+    );
+    assert_eq!(result, Ok(()));
+    let found: Vec<Slot> = (0..7).map(|index| scanner.slot(index).clone()).collect();
+    assert_eq!(found, [text("1"), text("2"), text("x"), text("y"), text("z"), text("3"), Slot::Absent]);
+}
+
+#[test]
+fn what_is_not_json_is_refused() {
+    for document in [
+        "",
+        " ",
+        "{",
+        "{\"a\"",
+        "{\"a\":",
+        "{\"a\":1",
+        "{\"a\":1,}",
+        "{a:1}",
+        "[1,]",
+        "[1 2]",
+        "{\"a\" 1}",
+        "01",
+        "1.",
+        "-",
+        "1e",
+        "+1",
+        ".5",
+        "NaN",
+        "tru",
+        "nulll",
+        "\"a",
+        "\"\u{1}\"",
+        "\"\\x\"",
+        "\"\\u12g4\"",
+        "{} {}",
+        "]",
+        "{\"a\":1]",
+        "'a'",
+        "[\"a\":1]",
+        "/*x*/{}",
+        "{\"a\":1}}",
+        ",",
+        "[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]",
+    ] {
+        assert!(scan(&["/model"], &[document.as_bytes()], OnDuplicateKey::Reject).0.is_err(), "{document}");
+    }
+    for document in [b"\"\xff\"".as_slice(), b"\"\xe2\x82\"", b"\"\xed\xa0\x80\"", b"\xef\xbb{}", b"{\"a\":\"\xc3"] {
+        assert!(scan(&["/model"], &[document], OnDuplicateKey::Reject).0.is_err(), "{document:?}");
+    }
+}
+
+#[test]
+fn a_key_that_is_read_may_stand_once() {
+    for (document, pointer, duplicate, last) in [
+        (r#"{"model":"a","model":"b"}"#, "/model", true, text("b")),
+        (r#"{"model":"a","m\u006fdel":"b"}"#, "/model", true, text("b")),
+        (r#"{"model":"a","model":null}"#, "/model", true, Slot::NotText),
+        (r#"{"x":{"s":"a"},"x":{"s":"b"}}"#, "/x/s", true, text("b")),
+        (r#"{"x":{"s":"a"},"x":{}}"#, "/x/s", true, Slot::Absent),
+        (r#"{"x":{"s":"a","s":"b"}}"#, "/x/s", true, text("b")),
+        (r#"{"x":{"model":"a"},"model":"b"}"#, "/model", false, text("b")),
+        (r#"{"y":1,"y":2,"model":"b"}"#, "/model", false, text("b")),
+        (r#"{"messages":[{"model":"a","model":"b"}],"model":"c"}"#, "/model", false, text("c")),
+    ] {
+        let (result, scanner) = scan(&[pointer], &[document.as_bytes()], OnDuplicateKey::Reject);
+        assert_eq!((result, scanner.has_duplicate()), (Ok(()), duplicate), "{document}");
+        let (result, scanner) = scan(&[pointer], &[document.as_bytes()], OnDuplicateKey::Last);
+        assert_eq!((result, scanner.has_duplicate(), scanner.slot(0)), (Ok(()), false, &last), "{document}");
+    }
+}
+
+#[test]
+fn a_value_is_settled_as_soon_as_nothing_can_change_it() {
+    let settled_after = |document: &str, pointer: &str, on_duplicate| {
+        let pointer = Pointer::parse(pointer).unwrap();
+        let mut scanner = Scanner::new([&pointer], 16, on_duplicate);
+        document.bytes().position(|byte| {
+            scanner.push(&[byte]).unwrap();
+            scanner.is_settled(0)
+        })
+    };
+    let document = r#"{"model":"a","x":{"s":"b"},"z":1}"#;
+    assert_eq!(settled_after(document, "/model", OnDuplicateKey::Reject), document.find(r#","x"#).map(|at| at - 1));
+    assert_eq!(settled_after(document, "/model", OnDuplicateKey::Last), Some(document.len() - 1));
+    assert_eq!(settled_after(document, "/x/s", OnDuplicateKey::Reject), document.find(r#""},"z"#));
+    assert_eq!(settled_after(document, "/x/t", OnDuplicateKey::Reject), document.find(r#"},"z"#));
+    assert_eq!(settled_after(document, "/x/t", OnDuplicateKey::Last), Some(document.len() - 1));
+    assert_eq!(settled_after(document, "/none", OnDuplicateKey::Reject), Some(document.len() - 1));
+}
+
+#[test]
+fn plain_length_stops_at_the_first_special_byte_wherever_it_is() {
+    for length in 0..100 {
+        for special in [b'"', b'\\', 0, 0x1F] {
+            let mut bytes = vec![b'x'; 120];
+            bytes[length] = special;
+            bytes[length + 1] = b'"';
+            assert_eq!(plain_length(&bytes), length);
+        }
+    }
+    for byte in 0..=255_u8 {
+        let expected = if matches!(byte, b'"' | b'\\' | 0..=0x1F) { 3 } else { 40 };
+        let mut bytes = vec![0xFF; 40];
+        bytes[3] = byte;
+        assert_eq!(plain_length(&bytes), expected, "{byte}");
+    }
+}
+
+fn json() -> impl Strategy<Value = Value> {
+    let text = prop_oneof!["model|session|a|b|", "\\PC{0,12}", "[\\x00-\\x7f\"\\\\]{0,40}"];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        text.clone().prop_map(Value::from)
+    ];
+    leaf.prop_recursive(5, 48, 6, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            proptest::collection::vec((text.clone(), inner), 0..5).prop_map(|pairs| Value::Object(pairs.into_iter().collect())),
+        ]
+    })
+}
+
+fn split(bytes: &[u8], cuts: &[prop::sample::Index]) -> Vec<Vec<u8>> {
+    let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+    at.extend([0, bytes.len()]);
+    at.sort_unstable();
+    at.windows(2).map(|pair| bytes[pair[0]..pair[1]].to_vec()).collect()
+}
+
+const POINTERS: [&str; 5] = ["/model", "/a/b", "/session", "/a/0", "/b/model"];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 800, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn agrees_with_serde_json_on_valid_documents_split_anywhere(value in json(), pretty: bool, cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..6)) {
+        let document = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
+        let chunks = split(document.as_bytes(), &cuts);
+        let (result, scanner) = scan(&POINTERS, &chunks.iter().map(Vec::as_slice).collect::<Vec<_>>(), OnDuplicateKey::Reject);
+        prop_assert_eq!(result, Ok(()));
+        for (index, pointer) in POINTERS.iter().enumerate() {
+            let expected = match value.pointer(pointer) {
+                None => Slot::Absent,
+                Some(Value::String(found)) => text(found),
+                Some(_) => Slot::NotText,
+            };
+            prop_assert_eq!(scanner.slot(index), &expected, "{} in {}", pointer, document);
+        }
+    }
+
+    #[test]
+    fn agrees_with_serde_json_on_what_is_json(value in json(), edits in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>(), any::<bool>()), 1..4)) {
+        let mut document = serde_json::to_vec(&value).unwrap();
+        for (at, byte, remove) in edits {
+            if document.is_empty() { break }
+            let at = at.index(document.len());
+            if remove { document.remove(at); } else { document[at] = byte; }
+        }
+        // serde_json refuses numbers that no f64 holds and, in strings it keeps, lone surrogates: grammar and value are two things.
+        let oracle = serde_json::from_slice::<&serde_json::value::RawValue>(&document).is_ok() && std::str::from_utf8(&document).is_ok();
+        let whole = scan(&POINTERS, &[&document], OnDuplicateKey::Reject).0.is_ok();
+        prop_assert_eq!(whole, oracle, "{}", String::from_utf8_lossy(&document));
+    }
+
+    #[test]
+    fn chunk_borders_never_matter(document in "[{}\\[\\]:,\"\\\\model0-9eE+. tu-]{0,60}", cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..9)) {
+        let chunks = split(document.as_bytes(), &cuts);
+        let (whole, one) = scan(&POINTERS, &[document.as_bytes()], OnDuplicateKey::Last);
+        let (parts, many) = scan(&POINTERS, &chunks.iter().map(Vec::as_slice).collect::<Vec<_>>(), OnDuplicateKey::Last);
+        prop_assert_eq!(whole, parts);
+        for index in 0..POINTERS.len() {
+            prop_assert_eq!(one.slot(index), many.slot(index));
+        }
+    }
+}
