@@ -2,9 +2,12 @@
 //! say whether a model or a tenant exists, and it knows no protobuf.
 
 pub mod dialect;
+pub mod head;
 pub mod json;
 pub mod multipart;
 pub mod path;
+pub mod reader;
+pub mod request;
 pub mod source;
 
 /// What was found for one field.
@@ -57,4 +60,25 @@ pub struct Facts {
     pub session: Option<String>,
     pub trouble: Option<Trouble>,
     pub api: Api,
+}
+
+/// Which source of its list gave a field its value, by index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Origins {
+    pub model: Option<usize>,
+    pub tenant: Option<usize>,
+    pub session: Option<usize>,
+}
+
+/// How much of a request is read, in bytes and levels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    pub max_body: u64,
+    pub max_depth: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_body: 32 * 1024 * 1024, max_depth: 128 }
+    }
 }

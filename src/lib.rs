@@ -5,8 +5,15 @@
 
 pub mod catalog;
 pub mod diagnostic;
+#[cfg(feature = "server")]
+pub mod encode;
+#[cfg(feature = "server")]
+pub mod extproc;
 pub mod extract;
 pub mod names;
 pub mod outcome;
+#[cfg(feature = "server")]
+pub mod proto;
+pub mod resolve;
 #[cfg(feature = "server")]
 pub mod settings;

@@ -25,6 +25,13 @@ impl Outcome {
     }
 }
 
+/// What the operator chose for requests that cannot be judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnTrouble {
+    PassThrough,
+    Reject,
+}
+
 /// What the health of clusters did to the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HealthEffect {

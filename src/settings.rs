@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::extract::source::Plan;
+pub use crate::outcome::OnTrouble;
 
 pub const MIB: u64 = 1024 * 1024;
 
@@ -62,12 +63,6 @@ pub struct Extract {
     pub plan: Plan,
     pub on_missing_model: OnTrouble,
     pub on_malformed_body: OnTrouble,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnTrouble {
-    PassThrough,
-    Reject,
 }
 
 /// Sizes in bytes.

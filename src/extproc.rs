@@ -1,0 +1,4 @@
+//! Envoy's external processing protocol: the order of messages on a stream and the service that speaks it. What a request means
+//! and what is decided about it happens elsewhere.
+
+pub mod exchange;

@@ -1,0 +1,365 @@
+//! One ext_proc stream as a state machine without I/O: which message may come, what kind of answer it gets and when the decision
+//! is due, in each of Envoy's body modes. It follows the mode that Envoy announces in its first message, never a guess of ours;
+//! it does not know what a model is, and it cannot answer a message twice, in another kind, or not at all.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::encode::reply::{self, Answer, Kind, Reply};
+use crate::proto::{BodyMode, HttpBody, ProcessingRequest, Request};
+
+/// The largest piece of a body that is sent back: Envoy refuses streamed pieces over 64 KiB, and the frame needs some room.
+pub const MAX_PIECE: usize = 62 * 1024;
+
+/// What reads the request while it streams by.
+pub trait Intake {
+    /// The head, or an empty one if Envoy does not send it.
+    fn head(&mut self, message: &ProcessingRequest);
+    fn body(&mut self, chunk: &[u8]);
+    /// The body has ended.
+    fn end(&mut self);
+    /// No more of the body is seen, though it has not ended.
+    fn cut(&mut self, why: Cut);
+    /// True if the head alone decides.
+    fn needs_no_body(&self) -> bool;
+    /// True if what has been read decides.
+    fn is_ready(&self) -> bool;
+    /// True if what came after the decision has to be refused.
+    fn must_refuse_late(&self) -> bool;
+}
+
+/// Why the rest of a body is not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// The mode forwards the headers before the body is seen (fact 6).
+    ModeTooLate,
+    /// BUFFERED_PARTIAL: the body is larger than Envoy's buffer (fact 5).
+    TooLarge,
+    /// The client's bytes did not come in time.
+    Deadline,
+}
+
+/// What has to happen after a message.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// Send these, in order.
+    pub replies: Vec<Reply>,
+    /// Make the decision now and hand it to [`Exchange::answer`].
+    pub decide: bool,
+}
+
+impl Step {
+    fn reply(reply: Reply) -> Self {
+        Self { replies: vec![reply], decide: false }
+    }
+
+    fn decide() -> Self {
+        Self { replies: Vec::new(), decide: true }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nothing has come.
+    Start,
+    /// The headers are answered; the body decides.
+    AwaitBody,
+    /// FULL_DUPLEX_STREAMED: the header answer is held until the body has said enough.
+    Hold,
+    /// The decision is asked for; it answers the message of this kind.
+    Deciding(Kind),
+    /// Decided: everything else goes by unchanged.
+    Pass,
+    /// Refused: Envoy has ended the exchange.
+    Closed,
+}
+
+#[derive(Debug)]
+pub struct Exchange {
+    state: State,
+    mode: BodyMode,
+    response_mode: BodyMode,
+    /// observability_mode: Envoy wants no answers.
+    silent: bool,
+    held: VecDeque<Bytes>,
+    /// Of what is held: the body has ended, by a last piece or by trailers.
+    held_end: End,
+    response_started: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Open,
+    Piece,
+    Trailers,
+}
+
+impl Default for Exchange {
+    fn default() -> Self {
+        Self {
+            state: State::Start,
+            mode: BodyMode::Buffered,
+            response_mode: BodyMode::None,
+            silent: false,
+            held: VecDeque::new(),
+            held_end: End::Open,
+            response_started: false,
+        }
+    }
+}
+
+impl Exchange {
+    /// Takes the next message.
+    pub fn on(&mut self, message: ProcessingRequest, intake: &mut impl Intake) -> Step {
+        if self.state == State::Closed {
+            return Step::default();
+        }
+        if self.state == State::Start {
+            self.configure(&message);
+        }
+        let mut step = match &message.request {
+            None => Step::default(),
+            Some(Request::RequestHeaders(headers)) if self.state == State::Start => {
+                let ended = headers.end_of_stream;
+                intake.head(&message);
+                self.on_head(ended, intake)
+            }
+            Some(Request::RequestHeaders(_)) => Step::reply(reply::unchanged(Kind::RequestHeaders)),
+            Some(Request::RequestBody(_) | Request::RequestTrailers(_)) if self.state == State::Start => {
+                intake.head(&ProcessingRequest::default());
+                self.on_headless(message, intake)
+            }
+            Some(Request::RequestBody(_)) => match message.request {
+                Some(Request::RequestBody(body)) => self.on_body(body, intake),
+                _ => Step::default(),
+            },
+            Some(Request::RequestTrailers(_)) => self.on_trailers(intake),
+            Some(Request::ResponseHeaders(_)) => self.on_response(reply::unchanged(Kind::ResponseHeaders)),
+            Some(Request::ResponseBody(body)) if self.response_mode == BodyMode::FullDuplexStreamed => {
+                Step { replies: pieces(Kind::ResponseBody, &body.body, body.end_of_stream), decide: false }
+            }
+            Some(Request::ResponseBody(_)) => self.on_response(reply::unchanged(Kind::ResponseBody)),
+            Some(Request::ResponseTrailers(_)) => self.on_response(reply::unchanged(Kind::ResponseTrailers)),
+        };
+        if self.silent {
+            step.replies.clear();
+        }
+        step
+    }
+
+    /// Sends the decision that a step asked for, and whatever waited for it.
+    pub fn answer(&mut self, answer: &Answer) -> Vec<Reply> {
+        let State::Deciding(kind) = self.state else { return Vec::new() };
+        let refused = matches!(answer, Answer::Refuse { .. });
+        self.state = if refused { State::Closed } else { State::Pass };
+        if self.silent {
+            self.state = State::Pass;
+            return Vec::new();
+        }
+        let mut replies = vec![reply::deciding(kind, answer)];
+        if refused {
+            self.held.clear();
+            return replies;
+        }
+        self.release(&mut replies);
+        replies
+    }
+
+    /// True while the client's bytes are awaited and only a clock of ours can end the wait.
+    #[must_use]
+    pub fn waits_for_client(&self) -> bool {
+        self.state == State::Hold
+    }
+
+    /// True once a refusal has been sent: nothing more will be answered.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
+
+    /// True if a decision is still due.
+    #[must_use]
+    pub fn is_undecided(&self) -> bool {
+        matches!(self.state, State::AwaitBody | State::Hold | State::Deciding(_))
+    }
+
+    /// The client's bytes did not come in time.
+    pub fn on_body_wait(&mut self, intake: &mut impl Intake) -> Step {
+        if self.state != State::Hold {
+            return Step::default();
+        }
+        intake.cut(Cut::Deadline);
+        self.decide(Kind::RequestHeaders)
+    }
+
+    /// The mode Envoy announces; without an announcement as BUFFERED.
+    fn configure(&mut self, message: &ProcessingRequest) {
+        self.silent = message.observability_mode;
+        if let Some(config) = &message.protocol_config {
+            self.mode = BodyMode::from_number(config.request_body_mode);
+            self.response_mode = BodyMode::from_number(config.response_body_mode);
+        }
+    }
+
+    /// The announced mode of the request body.
+    #[must_use]
+    pub fn mode(&self) -> BodyMode {
+        self.mode
+    }
+
+    fn decide(&mut self, kind: Kind) -> Step {
+        self.state = State::Deciding(kind);
+        Step::decide()
+    }
+
+    fn on_head(&mut self, ended: bool, intake: &mut impl Intake) -> Step {
+        if ended || self.mode == BodyMode::None {
+            intake.end();
+            return self.decide(Kind::RequestHeaders);
+        }
+        if intake.needs_no_body() {
+            return self.decide(Kind::RequestHeaders);
+        }
+        match self.mode {
+            // Nobody waits for an answer: the body may say what it has to say.
+            _ if self.silent => {
+                self.state = State::Hold;
+                Step::default()
+            }
+            BodyMode::FullDuplexStreamed => {
+                self.state = State::Hold;
+                Step::default()
+            }
+            BodyMode::Buffered | BodyMode::BufferedPartial => {
+                self.state = State::AwaitBody;
+                Step::reply(reply::unchanged(Kind::RequestHeaders))
+            }
+            BodyMode::Streamed | BodyMode::Unknown | BodyMode::None => {
+                intake.cut(Cut::ModeTooLate);
+                self.decide(Kind::RequestHeaders)
+            }
+        }
+    }
+
+    /// Envoy is configured not to send the headers: the body is all there is.
+    fn on_headless(&mut self, message: ProcessingRequest, intake: &mut impl Intake) -> Step {
+        self.state = State::AwaitBody;
+        match (message.request, self.mode) {
+            (Some(Request::RequestBody(body)), BodyMode::Buffered | BodyMode::BufferedPartial) => self.on_body(body, intake),
+            (Some(Request::RequestBody(body)), _) => {
+                intake.cut(Cut::ModeTooLate);
+                self.hold(body);
+                self.decide(Kind::RequestBody)
+            }
+            _ => self.on_trailers(intake),
+        }
+    }
+
+    fn on_body(&mut self, body: HttpBody, intake: &mut impl Intake) -> Step {
+        match self.state {
+            State::AwaitBody => {
+                intake.body(&body.body);
+                // A whole body may lack the mark of its end, where trailers follow; a cut one always does.
+                if self.mode == BodyMode::BufferedPartial && !body.end_of_stream {
+                    intake.cut(Cut::TooLarge);
+                } else {
+                    intake.end();
+                }
+                self.decide(Kind::RequestBody)
+            }
+            State::Hold => {
+                intake.body(&body.body);
+                let ended = body.end_of_stream;
+                if !self.silent {
+                    self.hold(body);
+                }
+                if ended {
+                    intake.end();
+                }
+                if intake.is_ready() { self.decide(Kind::RequestHeaders) } else { Step::default() }
+            }
+            State::Start | State::Deciding(_) | State::Pass | State::Closed => self.pass_body(&body, intake),
+        }
+    }
+
+    fn hold(&mut self, body: HttpBody) {
+        if body.end_of_stream {
+            self.held_end = End::Piece;
+        }
+        if !body.body.is_empty() {
+            self.held.push_back(body.body);
+        }
+    }
+
+    fn pass_body(&mut self, body: &HttpBody, intake: &mut impl Intake) -> Step {
+        if self.mode != BodyMode::FullDuplexStreamed {
+            return Step::reply(reply::unchanged(Kind::RequestBody));
+        }
+        intake.body(&body.body);
+        if !self.response_started && intake.must_refuse_late() {
+            // No response has started, so that a late refusal still reaches the client and cancels the attempt (fact 28c).
+            return self.decide(Kind::RequestBody);
+        }
+        Step { replies: pieces(Kind::RequestBody, &body.body, body.end_of_stream), decide: false }
+    }
+
+    fn on_trailers(&mut self, intake: &mut impl Intake) -> Step {
+        match self.state {
+            State::AwaitBody => {
+                // Trailers without a body: their answer cannot clear the route cache any more.
+                intake.cut(Cut::ModeTooLate);
+                self.decide(Kind::RequestTrailers)
+            }
+            State::Hold => {
+                intake.end();
+                self.held_end = End::Trailers;
+                self.decide(Kind::RequestHeaders)
+            }
+            State::Start | State::Deciding(_) | State::Pass | State::Closed => {
+                Step::reply(reply::unchanged(Kind::RequestTrailers))
+            }
+        }
+    }
+
+    fn on_response(&mut self, reply: Reply) -> Step {
+        self.response_started = true;
+        Step::reply(reply)
+    }
+
+    /// Gives back what was held, and the mark of its end once.
+    fn release(&mut self, replies: &mut Vec<Reply>) {
+        if self.mode != BodyMode::FullDuplexStreamed {
+            self.held.clear();
+            return;
+        }
+        let ends_with_piece = self.held_end == End::Piece;
+        while let Some(chunk) = self.held.pop_front() {
+            let last = self.held.is_empty() && ends_with_piece;
+            replies.extend(pieces(Kind::RequestBody, &chunk, last));
+            if last {
+                self.held_end = End::Open;
+            }
+        }
+        match self.held_end {
+            // The end came as an empty piece, and nothing was held to mark.
+            End::Piece => replies.push(reply::streamed(Kind::RequestBody, &[], true)),
+            End::Trailers => replies.push(reply::unchanged(Kind::RequestTrailers)),
+            End::Open => {}
+        }
+        self.held_end = End::Open;
+    }
+}
+
+/// A chunk as pieces that Envoy accepts; the mark of the end on the last one. An empty chunk without it needs no answer.
+fn pieces(kind: Kind, chunk: &[u8], end_of_stream: bool) -> Vec<Reply> {
+    if chunk.is_empty() {
+        return if end_of_stream { vec![reply::streamed(kind, chunk, true)] } else { Vec::new() };
+    }
+    let count = chunk.len().div_ceil(MAX_PIECE);
+    let piece = |(index, piece)| reply::streamed(kind, piece, end_of_stream && index + 1 == count);
+    chunk.chunks(MAX_PIECE).enumerate().map(piece).collect()
+}
+
+#[cfg(test)]
+mod tests;

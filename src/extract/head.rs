@@ -1,0 +1,153 @@
+//! The head of a request: headers, cookies, the query, attributes and metadata, as one of the configured sources asks for them.
+//! Where they come from (protobuf, a command line, a catalog's test) is the business of whoever implements [`Head`].
+
+use sha2::{Digest, Sha256};
+
+use super::path::{Disagreement, pair, split_target};
+use super::source::Source;
+use super::{Found, TenantClaim};
+
+/// What a request's head can be asked for.
+pub trait Head {
+    /// Every value of the header, in order. `name` is lower case; pseudo headers are asked for as `:path`.
+    fn header<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]>;
+    /// An Envoy attribute as text.
+    fn attribute(&self, name: &str) -> Option<String>;
+    /// The text at `path` below a metadata namespace, untyped or typed.
+    fn metadata(&self, namespace: &str, path: &[String]) -> Option<String>;
+}
+
+/// The one value of a header: `Unusable` if it stands several times with different values or is no UTF-8.
+pub fn header(head: &impl Head, name: &str) -> Found<String> {
+    agreed(head.header(name).map(|value| std::str::from_utf8(value).ok().map(|text| text.trim().to_owned())))
+}
+
+/// The `:path` header, query included; empty if there is none.
+pub fn target(head: &impl Head) -> &str {
+    head.header(":path").next().and_then(|value| std::str::from_utf8(value).ok()).unwrap_or_default()
+}
+
+/// What the source says, for sources that need no body; body sources say nothing.
+pub fn find(head: &impl Head, source: &Source) -> Found<String> {
+    match source {
+        Source::Header(name) => header(head, name),
+        Source::Cookie(name) => agreed(head.header("cookie").flat_map(|value| cookies(value, name))),
+        Source::Query(name) => match pair(split_target(target(head)).1, name) {
+            Ok(value) => some(value),
+            Err(Disagreement) => Found::Unusable,
+        },
+        Source::Path(template) => some(template.capture(split_target(target(head)).0)),
+        Source::Attribute(name) => some(head.attribute(name)),
+        Source::Metadata { namespace, path } => some(head.metadata(namespace, path)),
+        Source::Value(value) => some(Some(value.clone())),
+        Source::ApiKey { header: name, scheme } => match header(head, name) {
+            Found::Value(value) => some(strip_scheme(&value, scheme).map(str::to_owned)),
+            other => other,
+        },
+        Source::Dialect | Source::Body(_) | Source::Multipart(_) | Source::Form(_) => Found::Nothing,
+    }
+}
+
+/// A tenant source's value as a claim: an API key leaves here as its hash alone.
+#[must_use]
+pub fn claim(source: &Source, value: String) -> TenantClaim {
+    match source {
+        Source::ApiKey { .. } => TenantClaim::ApiKey(Sha256::digest(value.as_bytes()).into()),
+        _ => TenantClaim::Name(value),
+    }
+}
+
+fn some(value: Option<String>) -> Found<String> {
+    value.filter(|value| !value.is_empty()).map_or(Found::Nothing, Found::Value)
+}
+
+/// One value if all agree. `None` among them is a value that is no text; an empty one is no value.
+fn agreed(values: impl Iterator<Item = Option<String>>) -> Found<String> {
+    let mut found = Found::Nothing;
+    for value in values {
+        match (&found, value) {
+            (_, None) => return Found::Unusable,
+            (Found::Nothing, value) => found = some(value),
+            (Found::Value(first), Some(other)) if *first == other => {}
+            _ => return Found::Unusable,
+        }
+    }
+    found
+}
+
+fn cookies<'a>(header: &'a [u8], name: &'a str) -> impl Iterator<Item = Option<String>> {
+    header.split(|byte| *byte == b';').filter_map(move |pair| {
+        let at = pair.iter().position(|byte| *byte == b'=')?;
+        (pair[..at].trim_ascii() == name.as_bytes()).then(|| {
+            let value = std::str::from_utf8(pair[at + 1..].trim_ascii()).ok()?;
+            let quoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+            Some(quoted.unwrap_or(value).to_owned())
+        })
+    })
+}
+
+fn strip_scheme<'a>(value: &'a str, scheme: &str) -> Option<&'a str> {
+    if scheme.is_empty() {
+        return Some(value);
+    }
+    let (first, rest) = value.split_once([' ', '\t'])?;
+    first.eq_ignore_ascii_case(scheme).then(|| rest.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::request::Request;
+    use super::*;
+
+    fn request(headers: &[(&str, &str)]) -> Request {
+        let mut request = Request::new("/v1/x?model=a%20b&tenant=");
+        headers.iter().for_each(|(name, value)| request.add_header(name, value));
+        request
+    }
+
+    fn value(text: &str) -> Found<String> {
+        Found::Value(text.to_owned())
+    }
+
+    #[test]
+    fn each_source_reads_its_place() {
+        let request = request(&[
+            ("x-tenant", " acme "),
+            ("x-empty", ""),
+            ("x-twice", "a"),
+            ("x-twice", "b"),
+            ("x-same", "a"),
+            ("x-same", "a"),
+            ("cookie", "a=1; sid=\"s 1\"; b=2"),
+            ("cookie", "c=3; twice=1; twice=2"),
+            ("authorization", "bearer  key"),
+        ]);
+        let key = |scheme: &str| Source::ApiKey { header: "authorization".to_owned(), scheme: scheme.to_owned() };
+        for (source, expected) in [
+            (Source::Header("x-tenant".to_owned()), value("acme")),
+            (Source::Header("x-empty".to_owned()), Found::Nothing),
+            (Source::Header("x-none".to_owned()), Found::Nothing),
+            (Source::Header("x-twice".to_owned()), Found::Unusable),
+            (Source::Header("x-same".to_owned()), value("a")),
+            (Source::Cookie("sid".to_owned()), value("s 1")),
+            (Source::Cookie("c".to_owned()), value("3")),
+            (Source::Cookie("twice".to_owned()), Found::Unusable),
+            (Source::Cookie("d".to_owned()), Found::Nothing),
+            (Source::Query("model".to_owned()), value("a b")),
+            (Source::Query("tenant".to_owned()), Found::Nothing),
+            (Source::Value("fixed".to_owned()), value("fixed")),
+            (key("Bearer"), value("key")),
+            (key("Basic"), Found::Nothing),
+            (key(""), value("bearer  key")),
+        ] {
+            assert_eq!(find(&request, &source), expected, "{source:?}");
+        }
+    }
+
+    #[test]
+    fn an_api_key_becomes_its_hash() {
+        let source = Source::ApiKey { header: "x-api-key".to_owned(), scheme: String::new() };
+        let TenantClaim::ApiKey(hash) = claim(&source, "abc".to_owned()) else { panic!("a key is a key") };
+        assert_eq!(hash[..4], [0xba, 0x78, 0x16, 0xbf]);
+    }
+}

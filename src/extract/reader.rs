@@ -1,0 +1,363 @@
+//! Reads one request as it arrives: the head at once, the body in pieces, until every needed field is known. It follows the
+//! configured order of sources, and it says when nothing that may still come can change the answer. It knows no catalog.
+
+use super::dialect::{BodyKind, Dialect, ModelPlace};
+use super::head::{self, Head};
+use super::json::{self, Malformed, Slot};
+use super::multipart;
+use super::path::{pair, split_target};
+use super::source::{OnDuplicateKey, Plan, Pointer, Source};
+use super::{Facts, Found, Limits, Origins, Trouble};
+
+/// Which fields a decision waits for. The model is always needed; the others are read when they come along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Needs {
+    pub tenant: bool,
+    pub session: bool,
+}
+
+#[derive(Debug)]
+pub struct Reader {
+    model: Field,
+    tenant: Field,
+    session: Field,
+    needs: Needs,
+    api: super::Api,
+    body: Body,
+    read: u64,
+    max_body: u64,
+    trouble: Option<Trouble>,
+    ended: bool,
+}
+
+/// Where a field may still come from, in order, and what the head said.
+#[derive(Debug, Default)]
+struct Field {
+    /// Slots of the body that come before the head's value, each with its source's index.
+    candidates: Vec<(usize, usize)>,
+    /// What the first head source with a value said.
+    fallback: Found<String>,
+    fallback_source: usize,
+    /// The tenant alone: the value is an API key's.
+    source: Option<Source>,
+}
+
+#[derive(Debug)]
+enum Body {
+    /// No field can come from it.
+    Ignored,
+    Json(Box<json::Scanner>),
+    Multipart(Box<multipart::Scanner>),
+    /// Kept until its end: a form is small.
+    Form(FormBody),
+    /// It could hold a field, and cannot be read.
+    Unreadable(&'static str),
+}
+
+#[derive(Debug)]
+struct FormBody {
+    bytes: Vec<u8>,
+    names: Vec<String>,
+    slots: Vec<Slot>,
+    on_duplicate: OnDuplicateKey,
+    duplicate: bool,
+    ended: bool,
+}
+
+/// A form longer than this holds a file, not a model.
+const MAX_FORM: usize = 1024 * 1024;
+
+impl Reader {
+    /// Reads the head. `needs` says what the decision waits for.
+    #[must_use]
+    pub fn new(head: &impl Head, plan: &Plan, needs: Needs, limits: &Limits) -> Self {
+        let path = split_target(head::target(head)).0;
+        let dialect = Dialect::of(path);
+        let kind = match head::header(head, "content-type") {
+            Found::Value(content_type) => dialect.body_kind(Some(&content_type)),
+            Found::Nothing => dialect.body_kind(None),
+            Found::Unusable => BodyKind::Other,
+        };
+        let mut wanted = Wanted { kind: &kind, pointers: Vec::new(), names: Vec::new() };
+        let model = wanted.field(head, &plan.model, &dialect);
+        let tenant = if needs.tenant { wanted.field(head, &plan.tenant, &dialect) } else { Field::default() };
+        let session = wanted.field(head, &plan.session, &dialect);
+        let nothing_awaited = model.candidates.is_empty()
+            && (!needs.tenant || tenant.candidates.is_empty())
+            && (!needs.session || session.candidates.is_empty());
+        let encoded = match head::header(head, "content-encoding") {
+            Found::Value(encoding) => !encoding.eq_ignore_ascii_case("identity"),
+            Found::Nothing => false,
+            Found::Unusable => true,
+        };
+        let body = if nothing_awaited {
+            Body::Ignored
+        } else if encoded {
+            Body::Unreadable("the body is compressed")
+        } else {
+            wanted.body(limits, plan.on_duplicate_key)
+        };
+        Self {
+            model,
+            tenant,
+            session,
+            needs,
+            api: dialect.api,
+            body,
+            read: 0,
+            max_body: limits.max_body,
+            trouble: None,
+            ended: false,
+        }
+    }
+
+    /// True if the head alone decides: no body byte can change a needed field.
+    #[must_use]
+    pub fn needs_no_body(&self) -> bool {
+        matches!(self.body, Body::Ignored)
+    }
+
+    /// Reads the next bytes of the body.
+    pub fn push(&mut self, chunk: &[u8]) {
+        self.read = self.read.saturating_add(chunk.len() as u64);
+        if self.trouble.is_some() || chunk.is_empty() || self.ended {
+            return;
+        }
+        if self.read > self.max_body && !self.needs_no_body() {
+            self.trouble = Some(Trouble::TooLarge);
+            return;
+        }
+        let result = match &mut self.body {
+            Body::Ignored => Ok(()),
+            Body::Json(scanner) => scanner.push(chunk),
+            Body::Multipart(scanner) => scanner.push(chunk),
+            Body::Form(form) => form.push(chunk),
+            Body::Unreadable(why) => Err(Malformed(why)),
+        };
+        self.note(result);
+    }
+
+    /// The body has ended; one that never had a byte is no body.
+    pub fn finish(&mut self) {
+        if self.ended {
+            return;
+        }
+        self.ended = true;
+        if self.read == 0 {
+            self.body = Body::Ignored;
+            for field in [&mut self.model, &mut self.tenant, &mut self.session] {
+                field.candidates.clear();
+            }
+        }
+        let result = match &mut self.body {
+            Body::Json(scanner) if self.trouble.is_none() => scanner.finish(),
+            Body::Multipart(scanner) if self.trouble.is_none() => scanner.finish(),
+            Body::Form(form) if self.trouble.is_none() => form.finish(),
+            _ => Ok(()),
+        };
+        self.note(result);
+    }
+
+    /// The rest of the body will never come, or is not waited for: what is known has to do.
+    pub fn cut(&mut self, trouble: Trouble) {
+        if !self.is_ready() && self.trouble.is_none() {
+            self.trouble = Some(trouble);
+        }
+        self.ended = true;
+    }
+
+    fn note(&mut self, result: Result<(), Malformed>) {
+        if let Err(Malformed(why)) = result {
+            self.trouble = Some(Trouble::Malformed(why));
+        } else if self.has_duplicate() && self.trouble.is_none() {
+            self.trouble = Some(Trouble::DuplicateKey);
+        }
+    }
+
+    /// True if a key that decides the route stood twice and is refused.
+    #[must_use]
+    pub fn has_duplicate(&self) -> bool {
+        match &self.body {
+            Body::Json(scanner) => scanner.has_duplicate(),
+            Body::Multipart(scanner) => scanner.has_duplicate(),
+            Body::Form(form) => form.duplicate,
+            Body::Ignored | Body::Unreadable(_) => false,
+        }
+    }
+
+    /// True if every needed field is known, or can no longer come.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.trouble.is_some()
+            || self.ended
+            || self.needs_no_body()
+            || (self.is_settled(&self.model)
+                && (!self.needs.tenant || self.is_settled(&self.tenant))
+                && (!self.needs.session || self.is_settled(&self.session)))
+    }
+
+    /// A field is settled by its first candidate with a value, if all before it are settled without one.
+    fn is_settled(&self, field: &Field) -> bool {
+        for (slot, _) in &field.candidates {
+            match self.slot(*slot) {
+                (_, false) => return false,
+                (Slot::Text(text), true) if !text.is_empty() => return true,
+                (Slot::Unusable, true) => return true,
+                (Slot::Text(_) | Slot::NotText | Slot::Absent, true) => {}
+            }
+        }
+        true
+    }
+
+    fn slot(&self, index: usize) -> (&Slot, bool) {
+        match &self.body {
+            Body::Json(scanner) => (scanner.slot(index), scanner.is_settled(index)),
+            Body::Multipart(scanner) => (scanner.slot(index), scanner.is_settled(index)),
+            Body::Form(form) => (&form.slots[index], form.ended),
+            Body::Ignored | Body::Unreadable(_) => (&Slot::Absent, true),
+        }
+    }
+
+    fn value(&self, field: &Field) -> (Found<String>, Option<usize>) {
+        for (slot, source) in &field.candidates {
+            match self.slot(*slot).0 {
+                Slot::Text(text) if !text.is_empty() => return (Found::Value(text.clone()), Some(*source)),
+                Slot::Unusable => return (Found::Unusable, Some(*source)),
+                Slot::Text(_) | Slot::NotText | Slot::Absent => {}
+            }
+        }
+        let source = (field.fallback != Found::Nothing).then_some(field.fallback_source);
+        (field.fallback.clone(), source)
+    }
+
+    /// What is known now, and which source of each field said it.
+    #[must_use]
+    pub fn facts(&self) -> (Facts, Origins) {
+        let (model, model_source) = self.value(&self.model);
+        let (tenant, tenant_source) = self.value(&self.tenant);
+        let (session, session_source) = self.value(&self.session);
+        let tenant = match (tenant, &self.tenant.source) {
+            (Found::Value(value), Some(source)) if tenant_source == Some(self.tenant.fallback_source) => {
+                Found::Value(head::claim(source, value))
+            }
+            (Found::Value(value), _) => Found::Value(super::TenantClaim::Name(value)),
+            (Found::Nothing, _) => Found::Nothing,
+            (Found::Unusable, _) => Found::Unusable,
+        };
+        let session = match session {
+            Found::Value(session) => Some(session),
+            Found::Nothing | Found::Unusable => None,
+        };
+        let facts = Facts { model, tenant, session, trouble: self.trouble.clone(), api: self.api };
+        (facts, Origins { model: model_source, tenant: tenant_source, session: session_source })
+    }
+
+    #[must_use]
+    pub fn api(&self) -> super::Api {
+        self.api
+    }
+}
+
+/// Collects what the body is asked for while the fields are planned.
+struct Wanted<'a> {
+    kind: &'a BodyKind,
+    pointers: Vec<Pointer>,
+    names: Vec<String>,
+}
+
+impl Wanted<'_> {
+    fn field(&mut self, head: &impl Head, sources: &[Source], dialect: &Dialect) -> Field {
+        let mut field = Field::default();
+        for (index, source) in sources.iter().enumerate() {
+            let found = match (source, &dialect.model) {
+                (Source::Dialect, ModelPlace::Path(model)) => model.clone().map_or(Found::Unusable, Found::Value),
+                _ => head::find(head, source),
+            };
+            if found != Found::Nothing {
+                field.fallback = found;
+                field.fallback_source = index;
+                field.source = Some(source.clone());
+                break;
+            }
+            if let Some(slot) = self.slot(source) {
+                field.candidates.push((slot, index));
+            }
+        }
+        field
+    }
+
+    /// The body's slot for the source, if this kind of body can have it.
+    fn slot(&mut self, source: &Source) -> Option<usize> {
+        let (pointer, name) = match (source, self.kind) {
+            (Source::Body(pointer), BodyKind::Json) => (Some(pointer.clone()), None),
+            (Source::Dialect, BodyKind::Json) => (Pointer::parse("/model").ok(), None),
+            (Source::Dialect, BodyKind::Multipart { .. } | BodyKind::Form) => (None, Some("model")),
+            (Source::Multipart(name), BodyKind::Multipart { .. }) | (Source::Form(name), BodyKind::Form) => {
+                (None, Some(name.as_str()))
+            }
+            _ => return None,
+        };
+        match (pointer, name) {
+            (Some(pointer), _) => Some(index_of(&mut self.pointers, pointer)),
+            (None, Some(name)) => Some(index_of(&mut self.names, name.to_owned())),
+            (None, None) => None,
+        }
+    }
+
+    fn body(self, limits: &Limits, on_duplicate: OnDuplicateKey) -> Body {
+        match self.kind {
+            BodyKind::Json => Body::Json(Box::new(json::Scanner::new(&self.pointers, limits.max_depth, on_duplicate))),
+            BodyKind::Multipart { boundary } => {
+                Body::Multipart(Box::new(multipart::Scanner::new(boundary, self.names, on_duplicate)))
+            }
+            BodyKind::Form => Body::Form(FormBody {
+                bytes: Vec::new(),
+                slots: vec![Slot::Absent; self.names.len()],
+                names: self.names,
+                on_duplicate,
+                duplicate: false,
+                ended: false,
+            }),
+            BodyKind::Other => Body::Ignored,
+        }
+    }
+}
+
+fn index_of<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
+    list.iter().position(|known| *known == item).unwrap_or_else(|| {
+        list.push(item);
+        list.len() - 1
+    })
+}
+
+impl FormBody {
+    fn push(&mut self, chunk: &[u8]) -> Result<(), Malformed> {
+        if self.bytes.len() + chunk.len() > MAX_FORM {
+            return Err(Malformed("the form is too long"));
+        }
+        self.bytes.extend_from_slice(chunk);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Malformed> {
+        self.ended = true;
+        let Ok(text) = std::str::from_utf8(&self.bytes) else { return Err(Malformed("the form is not UTF-8")) };
+        for (slot, name) in self.slots.iter_mut().zip(&self.names) {
+            let values: Vec<&str> = text.split('&').filter(|part| is_pair_of(part, name)).collect();
+            self.duplicate |= values.len() > 1 && self.on_duplicate == OnDuplicateKey::Reject;
+            *slot = match values.last().map(|last| pair(last, name)) {
+                None => Slot::Absent,
+                Some(Ok(value)) => Slot::Text(value.unwrap_or_default()),
+                Some(Err(_)) => Slot::Unusable,
+            };
+        }
+        Ok(())
+    }
+}
+
+fn is_pair_of(part: &str, name: &str) -> bool {
+    super::path::decode_form(part.split('=').next().unwrap_or_default()).as_deref() == Some(name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+use super::super::request::Request;
+use super::super::{Api, TenantClaim};
+use super::*;
+
+const BOTH: Needs = Needs { tenant: true, session: false };
+
+fn header(name: &str) -> Source {
+    Source::Header(name.to_owned())
+}
+
+fn pointer(text: &str) -> Source {
+    Source::Body(Pointer::parse(text).unwrap())
+}
+
+fn request(path: &str, headers: &[(&str, &str)], body: Option<&str>) -> Request {
+    let mut request = Request::new(path);
+    headers.iter().for_each(|(name, value)| request.add_header(name, value));
+    request.body = body.map(|body| body.as_bytes().to_vec());
+    request
+}
+
+fn model_of(plan: &Plan, request: &Request) -> (Found<String>, Option<Trouble>) {
+    let (facts, _) = request.read(plan, Needs::default(), &Limits::default());
+    (facts.model, facts.trouble)
+}
+
+fn value(text: &str) -> Found<String> {
+    Found::Value(text.to_owned())
+}
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+const MULTIPART: (&str, &str) = ("content-type", "multipart/form-data; boundary=b");
+
+#[test]
+fn the_dialect_finds_the_model_where_the_api_keeps_it() {
+    let multipart = "--b\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\nm\r\n--b--";
+    for (path, headers, body, expected) in [
+        ("/v1/chat/completions", &[JSON][..], Some(r#"{"model":"m"}"#), value("m")),
+        ("/v1/chat/completions", &[FORM], Some(r#"{"model":"m"}"#), value("m")),
+        ("/v1/messages", &[], Some(r#"{"model":"m"}"#), value("m")),
+        ("/v1/audio/transcriptions", &[MULTIPART], Some(multipart), value("m")),
+        ("/v1beta/models/g:generateContent", &[JSON], Some(r#"{"model":"m"}"#), value("g")),
+        ("/model/b/invoke", &[JSON], None, value("b")),
+        ("/custom", &[FORM], Some("a=1&model=m"), value("m")),
+        ("/custom", &[JSON], Some(r#"{"model":"m"}"#), value("m")),
+        ("/custom", &[("content-type", "text/plain")], Some("model=m"), Found::Nothing),
+        ("/v1/chat/completions", &[JSON], None, Found::Nothing),
+        ("/v1/chat/completions", &[JSON], Some(""), Found::Nothing),
+        ("/v1/chat/completions", &[JSON], Some(r#"{"model":""}"#), Found::Nothing),
+        ("/v1/chat/completions", &[JSON], Some(r#"{"model":7}"#), Found::Nothing),
+        ("/v1/chat/completions", &[JSON], Some(r#"{"model":"\ud800"}"#), Found::Unusable),
+    ] {
+        assert_eq!(model_of(&Plan::default(), &request(path, headers, body)), (expected, None), "{path} {body:?}");
+    }
+}
+
+#[test]
+fn the_first_source_with_a_value_wins() {
+    let plan = |sources: Vec<Source>| Plan { model: sources, ..Plan::default() };
+    let body = Some(r#"{"model":"body","other":"other"}"#);
+    for (sources, expected) in [
+        (vec![header("x-model"), Source::Dialect], "header"),
+        (vec![Source::Dialect, header("x-model")], "body"),
+        (vec![pointer("/none"), header("x-model"), Source::Dialect], "header"),
+        (vec![pointer("/other"), header("x-model")], "other"),
+        (vec![header("x-none"), Source::Dialect], "body"),
+        (vec![header("x-none"), pointer("/none"), Source::Value("fixed".to_owned())], "fixed"),
+    ] {
+        let request = request("/v1/responses", &[("x-model", "header")], body);
+        assert_eq!(model_of(&plan(sources.clone()), &request), (value(expected), None), "{sources:?}");
+    }
+}
+
+#[test]
+fn a_body_that_decides_nothing_is_not_judged() {
+    let plan = Plan { model: vec![header("x-model"), Source::Dialect], ..Plan::default() };
+    let request = request("/v1/responses", &[("x-model", "m")], Some("{broken"));
+    assert_eq!(model_of(&plan, &request), (value("m"), None));
+}
+
+#[test]
+fn trouble_names_what_kept_the_body_from_being_read() {
+    let limits = Limits { max_body: 40, ..Limits::default() };
+    for (headers, body, trouble) in [
+        (&[JSON][..], r#"{"model":"m""#, Trouble::Malformed("the JSON ends too early")),
+        (&[JSON], r#"{"model":"m","model":"n"}"#, Trouble::DuplicateKey),
+        (&[JSON], r#"{"model":"m","padding":"xxxxxxxxxxxxxxxxxxxxxxxx"}"#, Trouble::TooLarge),
+        (&[JSON, ("content-encoding", "gzip")], r#"{"model":"m"}"#, Trouble::Malformed("the body is compressed")),
+    ] {
+        let (facts, _) = request("/v1/responses", headers, Some(body)).read(&Plan::default(), Needs::default(), &limits);
+        assert_eq!(facts.trouble, Some(trouble), "{body}");
+    }
+    let (facts, _) = request("/x", &[FORM], Some("model=a&model=a")).read(&Plan::default(), Needs::default(), &limits);
+    assert_eq!(facts.trouble, Some(Trouble::DuplicateKey));
+}
+
+#[test]
+fn a_tenant_is_a_name_or_the_hash_of_a_key() {
+    let key = Source::ApiKey { header: "authorization".to_owned(), scheme: "Bearer".to_owned() };
+    let plan = Plan { tenant: vec![key, header("x-tenant"), pointer("/tenant")], ..Plan::default() };
+    let body = Some(r#"{"tenant":"from-body"}"#);
+    let tenant = |headers: &[(&str, &str)]| request("/v1/responses", headers, body).read(&plan, BOTH, &Limits::default());
+    let (facts, origins) = tenant(&[("x-tenant", "acme")]);
+    assert_eq!((facts.tenant, origins.tenant), (Found::Value(TenantClaim::Name("acme".to_owned())), Some(1)));
+    let (facts, origins) = tenant(&[("authorization", "Bearer k"), ("x-tenant", "acme")]);
+    assert!(matches!(facts.tenant, Found::Value(TenantClaim::ApiKey(_))) && origins.tenant == Some(0));
+    let (facts, origins) = tenant(&[]);
+    assert_eq!((facts.tenant, origins.tenant), (Found::Value(TenantClaim::Name("from-body".to_owned())), Some(2)));
+    let (facts, _) = tenant(&[("x-tenant", "a"), ("x-tenant", "b")]);
+    assert_eq!(facts.tenant, Found::Unusable);
+}
+
+#[test]
+fn a_request_is_ready_as_soon_as_its_needed_fields_are_known() {
+    let body = r#"{"x":1,"model":"m","tenant":"t","session":"s","messages":[]}"#;
+    let plan = Plan { tenant: vec![pointer("/tenant")], ..Plan::default() };
+    let ready_after = |needs: Needs, end: &str| {
+        let request = request("/v1/responses", &[JSON], None);
+        let mut reader = Reader::new(&request, &plan, needs, &Limits::default());
+        let ready = body.bytes().position(|byte| {
+            reader.push(&[byte]);
+            reader.is_ready()
+        });
+        assert_eq!(ready, body.find(end), "{needs:?}");
+    };
+    ready_after(Needs::default(), r#"","tenant"#);
+    ready_after(Needs { tenant: true, session: false }, r#"","session"#);
+    ready_after(Needs { tenant: true, session: true }, r#"","messages"#);
+}
+
+#[test]
+fn a_cut_body_is_trouble_only_if_something_is_still_missing() {
+    let request = request("/v1/messages", &[JSON], None);
+    let read = |chunk: &str| {
+        let mut reader = Reader::new(&request, &Plan::default(), Needs::default(), &Limits::default());
+        reader.push(chunk.as_bytes());
+        reader.cut(Trouble::Deadline);
+        reader.facts().0
+    };
+    assert_eq!(read(r#"{"model":"m","#).trouble, None);
+    let facts = read(r#"{"mod"#);
+    assert_eq!((facts.trouble, facts.model, facts.api), (Some(Trouble::Deadline), Found::Nothing, Api::Anthropic));
+}

@@ -1,0 +1,168 @@
+//! The decision: a pure function from a catalog snapshot and the facts of a request to an answer with a reason. It knows no bytes
+//! and no protobuf, it does no I/O and asks no clock: the same input gives the same answer.
+//!
+//! The order of judgement is the catalog's contract: tenant, trouble with the body, model, permission, chain, the clusters that
+//! are left, and how many attempts are sent.
+
+pub mod chain;
+pub mod matching;
+pub mod trace;
+
+use chain::{LeftOut, Step};
+use matching::{Named, Stranger};
+use trace::{Considered, Trace};
+
+use crate::catalog::snapshot::{Mode, ModelId, Snapshot, Tenant, TenantId, UnknownModelPolicy};
+use crate::extract::{Facts, Found, Trouble};
+use crate::outcome::{HealthEffect, OnTrouble, Outcome, Reason};
+
+/// What the operator's settings (not the catalog) say of requests that cannot be judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    pub on_missing_model: OnTrouble,
+    pub on_malformed_body: OnTrouble,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self { on_missing_model: OnTrouble::PassThrough, on_malformed_body: OnTrouble::PassThrough }
+    }
+}
+
+/// The answer, with ids of the snapshot it was made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolution {
+    pub outcome: Outcome,
+    pub reason: Reason,
+    pub health: HealthEffect,
+    /// `None`: anonymous, or nobody the catalog knows.
+    pub tenant: Option<TenantId>,
+    /// `None`: unknown to the catalog, or known to the tenant's own chains alone.
+    pub model: Option<ModelId>,
+    /// What an override sends; for `shadow` what it would have sent; else empty.
+    pub chain: Vec<Step>,
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Judges a request. The trace hears of every rule that was considered; `&mut ()` listens to nothing and costs nothing.
+pub fn resolve(snapshot: &Snapshot, policy: Policy, facts: &Facts, trace: &mut impl Trace) -> Resolution {
+    let mut judge = Judge { snapshot, policy, trace, tenant: None, model: None, left_out: Vec::new() };
+    let verdict = judge.verdict(facts);
+    let (outcome, reason, chain) = match verdict {
+        Verdict::Chain(reason, chain) => match judge.tenant().map(|tenant| tenant.mode) {
+            Some(Mode::Shadow) => (Outcome::PassThrough, Reason::Shadow, chain),
+            Some(Mode::Enforce) | None => (Outcome::Override, reason, chain),
+        },
+        Verdict::Reject(reason) => (Outcome::Reject, reason, Vec::new()),
+        Verdict::Unjudged(reason) if judge.fails_closed() => (Outcome::Reject, reason, Vec::new()),
+        Verdict::Unjudged(reason) => (Outcome::PassThrough, reason, Vec::new()),
+    };
+    let Judge { tenant, model, left_out, .. } = judge;
+    Resolution { outcome, reason, health: HealthEffect::AsWritten, tenant, model, chain, left_out }
+}
+
+enum Verdict {
+    Chain(Reason, Vec<Step>),
+    Reject(Reason),
+    /// The static chain, unless a restriction or `fail: closed` forbids it (rule 2).
+    Unjudged(Reason),
+}
+
+impl Verdict {
+    const fn by(choice: OnTrouble, reason: Reason) -> Self {
+        match choice {
+            OnTrouble::PassThrough => Self::Unjudged(reason),
+            OnTrouble::Reject => Self::Reject(reason),
+        }
+    }
+}
+
+struct Judge<'a, T> {
+    snapshot: &'a Snapshot,
+    policy: Policy,
+    trace: &'a mut T,
+    tenant: Option<TenantId>,
+    model: Option<ModelId>,
+    left_out: Vec<LeftOut>,
+}
+
+impl<'a, T: Trace> Judge<'a, T> {
+    fn tenant(&self) -> Option<&'a Tenant> {
+        self.tenant.map(|id| self.snapshot.tenant(id))
+    }
+
+    fn fails_closed(&self) -> bool {
+        self.snapshot.defaults.fail_closed
+            || self.tenant().is_some_and(|tenant| tenant.fail_closed)
+            || self.model.is_some_and(|model| self.snapshot.model(model).fail_closed)
+    }
+
+    fn verdict(&mut self, facts: &Facts) -> Verdict {
+        match matching::find_tenant(self.snapshot, &facts.tenant, self.trace) {
+            Ok(tenant) => self.tenant = tenant,
+            Err(Stranger::Missing) => return Verdict::Reject(Reason::MissingTenant),
+            Err(Stranger::Unknown) => return Verdict::Reject(Reason::UnknownTenant),
+        }
+        if let Some(trouble) = &facts.trouble {
+            return self.trouble(trouble);
+        }
+        let name = match &facts.model {
+            Found::Nothing => return Verdict::by(self.policy.on_missing_model, Reason::MissingModel),
+            Found::Value(name) => Some(name.as_str()),
+            Found::Unusable => None,
+        };
+        let named = matching::find_model(self.snapshot, self.tenant(), name, self.trace);
+        self.model = named.id();
+        if let Some(tenant) = self.tenant()
+            && !matching::is_allowed(tenant, named.name(self.snapshot), self.trace)
+        {
+            return Verdict::Reject(Reason::ModelNotAllowed);
+        }
+        self.chain(named)
+    }
+
+    fn trouble(&mut self, trouble: &Trouble) -> Verdict {
+        let (verdict, detail) = match trouble {
+            Trouble::DuplicateKey => (Verdict::Reject(Reason::DuplicateKey), "a key that decides the route stands twice"),
+            Trouble::Malformed(why) => (Verdict::by(self.policy.on_malformed_body, Reason::MalformedBody), *why),
+            Trouble::TooLarge => (Verdict::Unjudged(Reason::BodyTooLarge), "the body goes over limits.max_body"),
+            Trouble::ModeTooLate => (Verdict::Unjudged(Reason::ModeTooLate), "Envoy's STREAMED mode shows the body too late"),
+            Trouble::Deadline => (Verdict::Unjudged(Reason::Deadline), "limits.body_wait is over"),
+            Trouble::Internal => (Verdict::Unjudged(Reason::Internal), "a fault of our own"),
+        };
+        self.trace.consider(|| Considered::new("body", None, detail));
+        verdict
+    }
+
+    fn chain(&mut self, named: Named<'_>) -> Verdict {
+        let chosen = match matching::choose_chain(self.snapshot, self.tenant(), named, self.trace) {
+            Some(chosen) => chosen,
+            None => match &self.snapshot.defaults.unknown_model {
+                UnknownModelPolicy::PassThrough => return Verdict::Unjudged(Reason::UnknownModel),
+                UnknownModelPolicy::Reject => return Verdict::Reject(Reason::UnknownModel),
+                UnknownModelPolicy::Chain(chain) => {
+                    self.trace.consider(|| Considered::new("defaults.unknown_model", Some(&chain.place), "used: its chain"));
+                    (Reason::DefaultChain, chain)
+                }
+            },
+        };
+        let (reason, chain) = chosen;
+        let left = chain::narrow(self.snapshot, chain, self.tenant(), self.model, &mut self.left_out);
+        if left.steps.is_empty() {
+            return if left.any_allowed {
+                Verdict::Unjudged(Reason::NoClusterLeft)
+            } else {
+                Verdict::Reject(Reason::NoClusterAllowed)
+            };
+        }
+        let mut steps = left.steps;
+        let most = self.snapshot.defaults.max_attempts;
+        if steps.len() > most {
+            self.trace.consider(|| {
+                Considered::new("defaults.max_attempts", None, format!("cut from {} groups to {most}", steps.len()))
+            });
+            steps.truncate(most);
+        }
+        Verdict::Chain(reason, steps)
+    }
+}

@@ -1,0 +1,156 @@
+//! From a chain as written to the clusters that a request may really use: the model's own chain put in place, and every cluster
+//! left out that is drained, weightless, does not serve the model, or is not for this tenant. It never adds a cluster.
+
+use crate::catalog::snapshot::{
+    Chain, Cluster, ClusterId, Drain, Entry, GroupId, ModelId, ProviderId, Served, Snapshot, TagId, Tenant,
+};
+use crate::names::Weight;
+
+/// One attempt: a group and what is left of it. No clusters: Envoy's own configured group of that name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub group: GroupId,
+    pub clusters: Vec<(ClusterId, Weight)>,
+}
+
+/// A cluster, or a whole group that is known only by name, that the chain names and the request may not use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeftOut {
+    pub group: GroupId,
+    /// `None`: the whole group, whose clusters only Envoy knows.
+    pub cluster: Option<ClusterId>,
+    pub why: Why,
+}
+
+/// Why a cluster is left out; of several, the first in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    WeightZero,
+    Drained(Drain),
+    ModelNotServed,
+    MissingTag(TagId),
+    ForbiddenTag(TagId),
+    ForbiddenProvider(ProviderId),
+    /// A group known only by name, for a tenant whose clusters are restricted.
+    UnknownClusters,
+}
+
+impl Why {
+    /// The closed word for metadata and `explain`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::WeightZero => "weight_zero",
+            Self::Drained(Drain::Cluster) => "drained",
+            Self::Drained(Drain::Provider) => "provider_drained",
+            Self::ModelNotServed => "model_not_served",
+            Self::MissingTag(_) => "missing_tag",
+            Self::ForbiddenTag(_) => "forbidden_tag",
+            Self::ForbiddenProvider(_) => "forbidden_provider",
+            Self::UnknownClusters => "unknown_clusters",
+        }
+    }
+}
+
+/// What is left of a chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    pub steps: Vec<Step>,
+    /// True if some cluster passes the tenant's restrictions, whatever else leaves it out.
+    pub any_allowed: bool,
+}
+
+/// Narrows `chain` to what the tenant may use for the model now; `model` is `None` for one the catalog does not know.
+#[must_use]
+pub fn narrow(
+    snapshot: &Snapshot,
+    chain: &Chain,
+    tenant: Option<&Tenant>,
+    model: Option<ModelId>,
+    left_out: &mut Vec<LeftOut>,
+) -> Left {
+    let mut left = Left { steps: Vec::with_capacity(chain.entries.len()), any_allowed: false };
+    let mut named_any = false;
+    for entry in &chain.entries {
+        let entries = match entry {
+            Entry::Group(_) => std::slice::from_ref(entry),
+            Entry::ModelChain => model.map(|model| snapshot.model(model).chain.entries.as_slice()).unwrap_or_default(),
+        };
+        for entry in entries {
+            if let Entry::Group(group) = entry {
+                named_any = true;
+                add_group(snapshot, *group, tenant, model, &mut left, left_out);
+            }
+        }
+    }
+    // Where the chain comes down to nothing by itself (`model_chain` of a model without one) no restriction is at work.
+    left.any_allowed |= !named_any;
+    left
+}
+
+fn add_group(
+    snapshot: &Snapshot,
+    id: GroupId,
+    tenant: Option<&Tenant>,
+    model: Option<ModelId>,
+    left: &mut Left,
+    left_out: &mut Vec<LeftOut>,
+) {
+    let mut note = |cluster, why| {
+        let entry = LeftOut { group: id, cluster, why };
+        if !left_out.contains(&entry) {
+            left_out.push(entry);
+        }
+    };
+    let group = snapshot.group(id);
+    if group.clusters.is_empty() {
+        if tenant.is_some_and(Tenant::restricts_clusters) {
+            note(None, Why::UnknownClusters);
+        } else {
+            left.any_allowed = true;
+            left.steps.push(Step { group: id, clusters: Vec::new() });
+        }
+        return;
+    }
+    let mut clusters = Vec::with_capacity(group.clusters.len());
+    for (cluster_id, weight) in &group.clusters {
+        let cluster = snapshot.cluster(*cluster_id);
+        let restriction = tenant.and_then(|tenant| restriction(cluster, tenant));
+        left.any_allowed |= restriction.is_none();
+        let weight = Weight::new(*weight);
+        match (weight, unavailable(cluster, weight, model).or(restriction)) {
+            (Some(weight), None) => clusters.push((*cluster_id, weight)),
+            (_, why) => note(Some(*cluster_id), why.unwrap_or(Why::WeightZero)),
+        }
+    }
+    if !clusters.is_empty() {
+        left.steps.push(Step { group: id, clusters });
+    }
+}
+
+fn unavailable(cluster: &Cluster, weight: Option<Weight>, model: Option<ModelId>) -> Option<Why> {
+    if weight.is_none() {
+        return Some(Why::WeightZero);
+    }
+    if let Some(drain) = cluster.drain {
+        return Some(Why::Drained(drain));
+    }
+    match &cluster.served {
+        Served::Every => None,
+        Served::Only(models) => match model {
+            Some(model) if models.contains_key(&model) => None,
+            _ => Some(Why::ModelNotServed),
+        },
+    }
+}
+
+fn restriction(cluster: &Cluster, tenant: &Tenant) -> Option<Why> {
+    if let Some(tag) = tenant.require_tags.first_missing_in(&cluster.tags) {
+        return Some(Why::MissingTag(tag));
+    }
+    if let Some(tag) = tenant.forbid_tags.first_shared_with(&cluster.tags) {
+        return Some(Why::ForbiddenTag(tag));
+    }
+    let provider = cluster.provider?;
+    tenant.forbid_providers.contains(&provider).then_some(Why::ForbiddenProvider(provider))
+}
