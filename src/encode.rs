@@ -18,6 +18,7 @@ use crate::outcome::Outcome;
 use crate::proto::priority_group;
 use crate::resolve::Resolution;
 use crate::resolve::chain::{LeftOut, Step};
+use crate::resolve::endpoint::endpoint_metadata;
 use crate::settings::{Encoding, Publish};
 
 /// What an answer is written from.
@@ -82,23 +83,10 @@ fn metadata(decision: &Decision<'_>, publish: &Publish) -> Metadata {
     Metadata { untyped: writer.into_bytes(), typed }
 }
 
-/// What goes under `envoy.lb`: one entry bare; several as a `fallback_list` without bare keys (facts 20 and 20a).
-#[must_use]
-pub fn endpoint_metadata(entries: &[serde_json::Map<String, serde_json::Value>]) -> serde_json::Map<String, serde_json::Value> {
-    match entries {
-        [] => serde_json::Map::new(),
-        [only] => only.clone(),
-        several => {
-            let list = several.iter().cloned().map(serde_json::Value::Object).collect();
-            std::iter::once(("fallback_list".to_owned(), serde_json::Value::Array(list))).collect()
-        }
-    }
-}
-
 fn override_fields(fields: &mut Writer, snapshot: &Snapshot, chain: &[Step]) {
     fields.field("priority_groups", |value| {
         value.list_value(|groups| {
-            chain.iter().for_each(|step| groups.item(|group| group.struct_value(|group| group_fields(group, snapshot, step))))
+            chain.iter().for_each(|step| groups.item(|group| group.struct_value(|group| group_fields(group, snapshot, step))));
         });
     });
 }

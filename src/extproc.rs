@@ -1,4 +1,6 @@
 //! Envoy's external processing protocol: the order of messages on a stream and the service that speaks it. What a request means
 //! and what is decided about it happens elsewhere.
 
+pub mod codec;
 pub mod exchange;
+pub mod intake;

@@ -5,6 +5,7 @@
 //! are left, and how many attempts are sent.
 
 pub mod chain;
+pub mod endpoint;
 pub mod matching;
 pub mod trace;
 

@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
+use crate::extract;
 use crate::extract::source::Plan;
 pub use crate::outcome::OnTrouble;
+use crate::resolve::Policy;
 
 pub const MIB: u64 = 1024 * 1024;
 
@@ -63,6 +65,14 @@ pub struct Extract {
     pub plan: Plan,
     pub on_missing_model: OnTrouble,
     pub on_malformed_body: OnTrouble,
+}
+
+impl Extract {
+    /// What the settings say of requests that cannot be judged.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        Policy { on_missing_model: self.on_missing_model, on_malformed_body: self.on_malformed_body }
+    }
 }
 
 /// Sizes in bytes.
@@ -133,6 +143,14 @@ impl Default for Publish {
             sticky_header: String::new(),
             decision_header: "x-cascade-decision".to_owned(),
         }
+    }
+}
+
+impl Limits {
+    /// The limits that reading a request is held to.
+    #[must_use]
+    pub fn extract(&self) -> extract::Limits {
+        extract::Limits { max_body: self.max_body, max_depth: self.max_depth }
     }
 }
 

@@ -237,7 +237,7 @@ impl fmt::Display for Revision {
 }
 
 /// A whole accepted catalog.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Snapshot {
     pub revision: Revision,
     pub label: Option<Arc<str>>,

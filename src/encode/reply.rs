@@ -83,7 +83,7 @@ pub fn unchanged(kind: Kind) -> Reply {
 pub fn streamed(kind: Kind, chunk: &[u8], end_of_stream: bool) -> Reply {
     let mut writer = Writer::with_capacity(chunk.len() + 32);
     writer.message(kind.tag(), |body| {
-        body.message(1, |common| common.message(3, |mutation| streamed_piece(mutation, chunk, end_of_stream)))
+        body.message(1, |common| common.message(3, |mutation| streamed_piece(mutation, chunk, end_of_stream)));
     });
     writer.into_bytes()
 }

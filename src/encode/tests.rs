@@ -113,11 +113,3 @@ fn every_reason_has_a_refusal_in_every_api() {
         }
     }
 }
-
-#[test]
-fn endpoint_entries_are_bare_or_a_list_but_never_both() {
-    let entry = |key: &str| json!({"stage": key}).as_object().unwrap().clone();
-    assert_eq!(json!(endpoint_metadata(&[])), json!({}));
-    assert_eq!(json!(endpoint_metadata(&[entry("a")])), json!({"stage": "a"}));
-    assert_eq!(json!(endpoint_metadata(&[entry("a"), entry("b")])), json!({"fallback_list": [{"stage": "a"}, {"stage": "b"}]}));
-}

@@ -113,7 +113,7 @@ impl Writer {
             Value::Number(number) => self.number_value(number.as_f64().unwrap_or_default()),
             Value::String(text) => self.text_value(text),
             Value::Array(items) => {
-                self.list_value(|list| items.iter().for_each(|value| list.item(|item| item.json_value(value))))
+                self.list_value(|list| items.iter().for_each(|value| list.item(|item| item.json_value(value))));
             }
             Value::Object(fields) => self.struct_value(|object| object.json_fields(fields)),
         }

@@ -70,12 +70,12 @@ enum Digits {
     Fraction,
     Exponent,
     ExponentSign,
-    ExponentDigits,
+    Power,
 }
 
 impl Digits {
     const fn may_end(self) -> bool {
-        matches!(self, Self::Zero | Self::Whole | Self::Fraction | Self::ExponentDigits)
+        matches!(self, Self::Zero | Self::Whole | Self::Fraction | Self::Power)
     }
 
     const fn next(self, byte: u8) -> Option<Self> {
@@ -86,7 +86,7 @@ impl Digits {
             (Self::Zero | Self::Whole | Self::Fraction, b'e' | b'E') => Self::Exponent,
             (Self::Point | Self::Fraction, b'0'..=b'9') => Self::Fraction,
             (Self::Exponent, b'+' | b'-') => Self::ExponentSign,
-            (Self::Exponent | Self::ExponentSign | Self::ExponentDigits, b'0'..=b'9') => Self::ExponentDigits,
+            (Self::Exponent | Self::ExponentSign | Self::Power, b'0'..=b'9') => Self::Power,
             _ => return None,
         })
     }

@@ -1,0 +1,219 @@
+//! Runs what the catalog says of itself: its `tests` are judged like requests, its `invariants` proved over every tenant and
+//! model that they speak of, as written and with each provider drained in turn. A finding is a diagnostic; an error among them
+//! keeps the snapshot from being accepted.
+
+use crate::catalog::expectations::{Expect, Invariant, TenantSelector, Test};
+use crate::catalog::snapshot::{ClusterId, Drain, Snapshot, StrangerPolicy, Tenant};
+use crate::diagnostic::Diagnostic;
+use crate::explain::{Question, Rules, explain};
+use crate::extract::{Facts, Found, TenantClaim};
+use crate::outcome::Outcome;
+use crate::resolve::chain::Step;
+use crate::resolve::{Policy, Resolution, resolve};
+
+/// Runs all tests and invariants of the snapshot.
+#[must_use]
+pub fn run(snapshot: &Snapshot, rules: &Rules) -> Vec<Diagnostic> {
+    let mut found: Vec<Diagnostic> =
+        snapshot.expectations.tests.iter().filter_map(|test| run_test(snapshot, rules, test)).collect();
+    found.extend(run_invariants(snapshot, rules.policy));
+    found
+}
+
+fn run_test(snapshot: &Snapshot, rules: &Rules, test: &Test) -> Option<Diagnostic> {
+    let question = Question {
+        model: test.request.model.clone(),
+        tenant: test.request.tenant.clone(),
+        session: test.request.session.clone(),
+        path: test.request.path.clone(),
+        headers: test.request.headers.clone(),
+        body: test.request.body.clone().map(String::into_bytes),
+        ..Question::default()
+    };
+    let explanation = explain(snapshot, rules, &question, &|_| String::new());
+    let answer = &explanation.resolution;
+    let holds = match &test.expect {
+        Expect::Chain(groups) => answer.outcome == Outcome::Override && group_names(snapshot, &answer.chain) == *groups,
+        Expect::Clusters(clusters) => answer.outcome == Outcome::Override && cluster_names(snapshot, &answer.chain) == *clusters,
+        Expect::Reject(reason) => answer.outcome == Outcome::Reject && answer.reason == *reason,
+        Expect::PassThrough(reason) => answer.outcome == Outcome::PassThrough && answer.reason == *reason,
+    };
+    (!holds).then(|| {
+        let rules: Vec<String> =
+            explanation.considered.iter().map(|considered| format!("{}: {}", considered.rule, considered.result)).collect();
+        Diagnostic::error(
+            "failing-test",
+            &test.place,
+            format!("the test `{}` fails: the answer is {}", test.name, describe(snapshot, answer)),
+        )
+        .hint(format!("how it came about: {}", rules.join("; ")))
+    })
+}
+
+fn group_names(snapshot: &Snapshot, chain: &[Step]) -> Vec<String> {
+    chain.iter().map(|step| snapshot.group(step.group).name.to_string()).collect()
+}
+
+fn cluster_names(snapshot: &Snapshot, chain: &[Step]) -> Vec<Vec<String>> {
+    let names = |step: &Step| step.clusters.iter().map(|(id, _)| snapshot.cluster(*id).name.to_string()).collect();
+    chain.iter().map(names).collect()
+}
+
+fn describe(snapshot: &Snapshot, answer: &Resolution) -> String {
+    match answer.outcome {
+        Outcome::Override => {
+            let groups = chain_text(snapshot, &answer.chain);
+            format!("{groups} ({})", answer.reason.as_str())
+        }
+        Outcome::PassThrough | Outcome::Reject => format!("{} ({})", answer.outcome.as_str(), answer.reason.as_str()),
+    }
+}
+
+fn chain_text(snapshot: &Snapshot, chain: &[Step]) -> String {
+    let names = cluster_names(snapshot, chain);
+    let groups =
+        group_names(snapshot, chain).into_iter().zip(names).map(|(group, clusters)| format!("{group} [{}]", clusters.join(", ")));
+    groups.collect::<Vec<_>>().join(" → ")
+}
+
+/// A catalog as written, or with one provider drained.
+struct Variant {
+    drained: Option<String>,
+    snapshot: Snapshot,
+}
+
+fn run_invariants(snapshot: &Snapshot, policy: Policy) -> Vec<Diagnostic> {
+    let invariants = &snapshot.expectations.invariants;
+    if invariants.is_empty() {
+        return Vec::new();
+    }
+    let mut findings: Vec<Finding> = invariants.iter().map(|_| Finding::default()).collect();
+    let drains = (0..snapshot.providers.len()).map(Some);
+    for provider in std::iter::once(None).chain(drains) {
+        let variant = provider.map(|index| drain(snapshot, index));
+        let (judged, drained) = match &variant {
+            None => (snapshot, None),
+            Some(variant) => (&variant.snapshot, variant.drained.as_deref()),
+        };
+        prove(judged, drained, policy, &mut findings);
+    }
+    invariants.iter().zip(findings).filter_map(|(invariant, finding)| finding.into_diagnostic(invariant)).collect()
+}
+
+fn drain(snapshot: &Snapshot, provider: usize) -> Variant {
+    let mut drained = snapshot.clone();
+    for cluster in &mut drained.clusters {
+        if cluster.provider.is_some_and(|id| id.index() == provider) {
+            cluster.drain.get_or_insert(Drain::Provider);
+        }
+    }
+    Variant { drained: snapshot.providers.get(provider).map(ToString::to_string), snapshot: drained }
+}
+
+/// Violations of one invariant: the first in words, the others counted.
+#[derive(Debug, Default)]
+struct Finding {
+    first: Option<String>,
+    count: usize,
+}
+
+impl Finding {
+    fn into_diagnostic(self, invariant: &Invariant) -> Option<Diagnostic> {
+        let first = self.first?;
+        let more = if self.count > 1 { format!(" ({} more like it)", self.count - 1) } else { String::new() };
+        let message = format!("the invariant `{}` does not hold: {first}{more}", invariant.name);
+        Some(Diagnostic::error("violated-invariant", &invariant.place, message).hint(
+            "restrict the tenant or its tier, change the chain, or change the invariant; `cascade explain` shows each step",
+        ))
+    }
+}
+
+fn prove(snapshot: &Snapshot, drained: Option<&str>, policy: Policy, findings: &mut [Finding]) {
+    let anonymous = snapshot.tenants.is_empty() || snapshot.defaults.missing_tenant == StrangerPolicy::Anonymous;
+    let tenants = snapshot.tenants.iter().map(Some).chain(anonymous.then_some(None));
+    for tenant in tenants {
+        for model in &snapshot.models {
+            let speaking: Vec<usize> = snapshot
+                .expectations
+                .invariants
+                .iter()
+                .enumerate()
+                .filter(|(_, invariant)| speaks_of(invariant, tenant) && invariant.models.matches(model.name.as_str()))
+                .map(|(index, _)| index)
+                .collect();
+            if speaking.is_empty() {
+                continue;
+            }
+            let facts = Facts {
+                model: Found::Value(model.name.to_string()),
+                tenant: tenant.map_or(Found::Nothing, |tenant| Found::Value(TenantClaim::Name(tenant.name.to_string()))),
+                ..Facts::default()
+            };
+            let answer = resolve(snapshot, policy, &facts, &mut ());
+            for index in speaking {
+                let Some(why) = violation(snapshot, &snapshot.expectations.invariants[index], &answer) else { continue };
+                findings[index].count += 1;
+                findings[index].first.get_or_insert_with(|| {
+                    let who =
+                        tenant.map_or_else(|| "a request without tenant".to_owned(), |tenant| format!("tenant {}", tenant.name));
+                    let when = drained.map(|provider| format!(" with provider {provider} drained")).unwrap_or_default();
+                    format!("{who}, model {}{when} gets {}: {why}", model.name, describe(snapshot, &answer))
+                });
+            }
+        }
+    }
+}
+
+fn speaks_of(invariant: &Invariant, tenant: Option<&Tenant>) -> bool {
+    match (&invariant.tenants, tenant) {
+        (TenantSelector::Named(pattern), Some(tenant)) => pattern.matches(tenant.name.as_str()),
+        (TenantSelector::Named(pattern), None) => pattern.is_any(),
+        (TenantSelector::Tier(pattern), tenant) => {
+            tenant.and_then(|tenant| tenant.tier.as_ref()).is_some_and(|tier| pattern.matches(tier.as_str()))
+        }
+    }
+}
+
+/// Why the answer breaks the invariant, if it does.
+fn violation(snapshot: &Snapshot, invariant: &Invariant, answer: &Resolution) -> Option<String> {
+    match answer.outcome {
+        Outcome::PassThrough if invariant.never_pass_through => {
+            return Some(format!("the static chain stands ({})", answer.reason.as_str()));
+        }
+        Outcome::Reject if invariant.never_reject => return Some(format!("it is rejected ({})", answer.reason.as_str())),
+        Outcome::Override | Outcome::PassThrough | Outcome::Reject => {}
+    }
+    let about_clusters = !invariant.only_tags.is_empty()
+        || !invariant.never_tags.is_empty()
+        || !invariant.only_providers.is_empty()
+        || !invariant.never_providers.is_empty();
+    answer.chain.iter().find_map(|step| {
+        if step.clusters.is_empty() && about_clusters {
+            let name = &snapshot.group(step.group).name;
+            return Some(format!("the clusters of the group {name} are known to Envoy alone"));
+        }
+        step.clusters.iter().find_map(|(cluster, _)| wrong_cluster(snapshot, invariant, *cluster))
+    })
+}
+
+fn wrong_cluster(snapshot: &Snapshot, invariant: &Invariant, id: ClusterId) -> Option<String> {
+    let cluster = snapshot.cluster(id);
+    let tags: Vec<&str> = cluster.tags.iter().filter_map(|tag| snapshot.tags.get(tag.index())).map(String::as_str).collect();
+    let provider = cluster.provider.and_then(|id| snapshot.providers.get(id.index())).map(|name| name.as_str());
+    let name = &cluster.name;
+    if !invariant.only_tags.is_empty() && !invariant.only_tags.iter().any(|tag| tags.contains(&tag.as_str())) {
+        return Some(format!("the cluster {name} carries none of the tags {}", invariant.only_tags.join(", ")));
+    }
+    if let Some(tag) = invariant.never_tags.iter().find(|tag| tags.contains(&tag.as_str())) {
+        return Some(format!("the cluster {name} carries the tag {tag}"));
+    }
+    let is_provider = |wanted: &&String| provider == Some(wanted.as_str());
+    if !invariant.only_providers.is_empty() && !invariant.only_providers.iter().any(|wanted| is_provider(&wanted)) {
+        return Some(format!("the cluster {name} belongs to none of the providers {}", invariant.only_providers.join(", ")));
+    }
+    invariant
+        .never_providers
+        .iter()
+        .find(is_provider)
+        .map(|provider| format!("the cluster {name} belongs to the provider {provider}"))
+}

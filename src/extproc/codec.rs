@@ -1,0 +1,56 @@
+//! How messages cross gRPC: requests are decoded without copying their bytes, replies are encoded before they get here.
+
+use bytes::{BufMut, Bytes};
+use prost::Message;
+use tonic::Status;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+
+use crate::encode::reply::Reply;
+use crate::proto::ProcessingRequest;
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ExtProcCodec;
+
+#[derive(Debug, Clone, Copy)]
+pub struct RequestDecoder;
+
+#[derive(Debug, Clone, Copy)]
+pub struct ReplyEncoder;
+
+impl Codec for ExtProcCodec {
+    type Encode = Reply;
+    type Decode = ProcessingRequest;
+    type Encoder = ReplyEncoder;
+    type Decoder = RequestDecoder;
+
+    fn encoder(&mut self) -> ReplyEncoder {
+        ReplyEncoder
+    }
+
+    fn decoder(&mut self) -> RequestDecoder {
+        RequestDecoder
+    }
+}
+
+impl Decoder for RequestDecoder {
+    type Item = ProcessingRequest;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<ProcessingRequest>, Status> {
+        use bytes::Buf;
+        // One slice of the received frame; every byte field of the message is a slice of it in turn.
+        let frame: Bytes = buffer.copy_to_bytes(buffer.remaining());
+        ProcessingRequest::decode(frame).map(Some).map_err(|_| Status::internal("the message is not a ProcessingRequest"))
+    }
+}
+
+impl Encoder for ReplyEncoder {
+    type Item = Reply;
+    type Error = Status;
+
+    fn encode(&mut self, reply: Reply, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.reserve(reply.len());
+        buffer.put_slice(&reply);
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! Keys that hide what clients wrote (session ids, unknown model names) wherever it would leave us. The first key signs; with
+//! `secret_file` all replicas hide alike, without it a random key lasts as long as the process.
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+/// How many hexadecimal digits of a hash are shown: 64 bits, enough to tell sessions apart.
+const DIGITS: usize = 16;
+
+#[derive(Clone)]
+pub struct Keys {
+    signing: Hmac<Sha256>,
+}
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Keys(hidden)")
+    }
+}
+
+/// Why a secret file cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadSecret(pub String);
+
+impl Keys {
+    /// A random key for this process.
+    ///
+    /// # Errors
+    /// The system has no randomness to give.
+    pub fn random() -> Result<Self, BadSecret> {
+        let mut key = [0_u8; 32];
+        getrandom::fill(&mut key).map_err(|error| BadSecret(format!("no random key can be made: {error}")))?;
+        Ok(Self::from_key(&key))
+    }
+
+    /// The first line of a secret file that is not empty. A key has at least 16 characters.
+    ///
+    /// # Errors
+    /// There is no line, or a key that is too short.
+    pub fn parse(text: &str) -> Result<Self, BadSecret> {
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
+        if lines.peek().is_none() {
+            return Err(BadSecret("the secret file holds no key: write one key a line, at least 16 characters each".to_owned()));
+        }
+        let mut first = None;
+        for line in lines {
+            if line.len() < 16 {
+                return Err(BadSecret("a key in the secret file has fewer than 16 characters".to_owned()));
+            }
+            first.get_or_insert(line);
+        }
+        Ok(Self::from_key(first.unwrap_or_default().as_bytes()))
+    }
+
+    fn from_key(key: &[u8]) -> Self {
+        // HMAC takes keys of any length, so that this cannot fail; an empty key stands in for the impossible.
+        let signing = Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&Default::default()));
+        Self { signing }
+    }
+
+    /// A text as 16 hexadecimal digits that only the holder of the key can link to it.
+    #[must_use]
+    pub fn hide(&self, text: &str) -> String {
+        let mut mac = self.signing.clone();
+        mac.update(text.as_bytes());
+        let digest = mac.finalize().into_bytes();
+        let mut shown = String::with_capacity(DIGITS);
+        for byte in digest.iter().take(DIGITS / 2) {
+            for nibble in [byte >> 4, byte & 15] {
+                shown.push(char::from(b"0123456789abcdef"[usize::from(nibble)]));
+            }
+        }
+        shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_with_the_same_file_hide_alike_and_others_do_not() {
+        let keys = Keys::parse("\n first-key-of-the-team \nsecond-key-of-the-team\n").unwrap();
+        let same = Keys::parse("first-key-of-the-team").unwrap();
+        assert_eq!(keys.hide("session"), same.hide("session"));
+        assert_ne!(keys.hide("session"), keys.hide("session2"));
+        assert_ne!(keys.hide("session"), Keys::random().unwrap().hide("session"));
+        assert_eq!(keys.hide("").len(), DIGITS);
+    }
+
+    #[test]
+    fn short_or_missing_keys_are_refused() {
+        assert!(Keys::parse("").is_err() && Keys::parse(" \n").is_err() && Keys::parse("long-enough-as-a-key\nshort").is_err());
+    }
+}
