@@ -5,6 +5,7 @@
 
 pub mod catalog;
 pub mod diagnostic;
+pub mod document;
 pub mod extract;
 pub mod names;
 pub mod outcome;
