@@ -5,6 +5,7 @@
 
 pub mod catalog;
 pub mod diagnostic;
+pub mod document;
 #[cfg(feature = "server")]
 pub mod encode;
 pub mod expectations;
@@ -14,7 +15,6 @@ pub mod extproc;
 pub mod extract;
 pub mod names;
 pub mod outcome;
-#[cfg(feature = "server")]
 #[cfg(feature = "server")]
 pub mod proto;
 pub mod resolve;

@@ -124,4 +124,27 @@ impl Reason {
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|reason| reason.as_str() == word)
     }
+
+    /// True if a request can be rejected for this reason.
+    #[must_use]
+    pub const fn can_reject(self) -> bool {
+        !matches!(self, Self::TenantChain | Self::TenantDefaultChain | Self::ModelChain | Self::DefaultChain | Self::Shadow)
+    }
+
+    /// True if a request can be left to Envoy's static chain for this reason.
+    #[must_use]
+    pub const fn can_pass_through(self) -> bool {
+        matches!(
+            self,
+            Self::MissingModel
+                | Self::UnknownModel
+                | Self::MalformedBody
+                | Self::BodyTooLarge
+                | Self::ModeTooLate
+                | Self::Deadline
+                | Self::NoClusterLeft
+                | Self::Internal
+                | Self::Shadow
+        )
+    }
 }

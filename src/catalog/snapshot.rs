@@ -139,6 +139,9 @@ pub enum Entry {
 #[derive(Debug, Clone)]
 pub struct Chain {
     pub entries: Vec<Entry>,
+    /// Where each entry stands.
+    pub places: Vec<Place>,
+    /// Where the chain's key stands, or the chain itself where it has no key of its own.
     pub place: Place,
 }
 

@@ -1,0 +1,214 @@
+//! Judges a tree by a [`Shape`]: every field that is unknown, missing or of the wrong kind, all at once, each with its place. It
+//! does not know what names stand for.
+
+use std::fmt;
+
+use super::shape::{Field, Record, Shape};
+use super::suggest::nearest;
+use super::units::{parse_duration, parse_size};
+use super::{Entry, Node, Value};
+use crate::diagnostic::{Diagnostic, Place};
+
+/// All that is wrong with the shape of `node`.
+#[must_use]
+pub fn check(node: &Node, shape: &Shape) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    Check { found: &mut found }.node(node, shape, &Path::Root);
+    found
+}
+
+/// Where in the document we are, as `tenants.acme.chains`.
+enum Path<'p> {
+    Root,
+    Key(&'p Path<'p>, &'p str),
+    Item(&'p Path<'p>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Path::Root => f.write_str("the document"),
+            Path::Key(Path::Root, key) => f.write_str(key),
+            Path::Key(parent, key) => write!(f, "{parent}.{key}"),
+            Path::Item(parent, at) => write!(f, "{parent}[{at}]"),
+        }
+    }
+}
+
+struct Check<'f> {
+    found: &'f mut Vec<Diagnostic>,
+}
+
+impl Check<'_> {
+    fn node(&mut self, node: &Node, shape: &Shape, path: &Path<'_>) {
+        match (shape, &node.value) {
+            (Shape::Record(record), Value::Map(entries)) => self.record(record, entries, &node.place, path),
+            (Shape::Record(record), Value::Null) => self.record(record, &[], &node.place, path),
+            (Shape::Map(value), Value::Map(entries)) => {
+                for entry in entries {
+                    self.name(&entry.key, &entry.place, path);
+                    self.node(&entry.value, value, &Path::Key(path, &entry.key));
+                }
+            }
+            (Shape::List(item), Value::List(items)) => {
+                for (at, node) in items.iter().enumerate() {
+                    self.node(node, item, &Path::Item(path, at));
+                }
+            }
+            (Shape::Object, Value::Map(_)) => {
+                if node.to_json().is_none() {
+                    self.error("bad-value", node, format!("`{path}` holds a number that is not finite; JSON has none"));
+                }
+            }
+            (Shape::OneOf(shapes), value) if fits(shape, value) => {
+                if let Some(shape) = shapes.iter().find(|shape| fits(shape, value)) {
+                    self.node(node, shape, path);
+                }
+            }
+            (Shape::Map(_), Value::Null) | (Shape::Text, Value::Text(_)) | (Shape::Bool, Value::Bool(_)) => {}
+            (_, Value::Text(text)) if fits(shape, &node.value) => self.text(text, node, shape, path),
+            (Shape::Integer(min, max), Value::Integer(integer)) => {
+                if !u64::try_from(*integer).is_ok_and(|integer| (*min..=*max).contains(&integer)) {
+                    self.error("bad-number", node, format!("`{path}` must be {}, not {integer}", shape.words()));
+                }
+            }
+            (Shape::Integer(..), Value::Float(float)) => {
+                self.error("bad-number", node, format!("`{path}` must be {}, not {float}", shape.words()));
+            }
+            _ => self.wrong_kind(node, shape, path),
+        }
+    }
+
+    fn record(&mut self, record: &Record, entries: &[Entry], place: &Place, path: &Path<'_>) {
+        for entry in entries {
+            match record.fields.iter().find(|field| field.name == entry.key) {
+                Some(field) => self.node(&entry.value, &field.shape, &Path::Key(path, &entry.key)),
+                None => self.unknown_field(record, entry, path),
+            }
+        }
+        for field in record.fields.iter().filter(|field| field.required) {
+            if !entries.iter().any(|entry| entry.key == field.name) {
+                let message = format!("`{path}` needs a field `{}`: {}", field.name, field.doc);
+                self.found.push(Diagnostic::error("missing-field", place, message).hint(example_of(field)));
+            }
+        }
+    }
+
+    fn unknown_field(&mut self, record: &Record, entry: &Entry, path: &Path<'_>) {
+        let names = record.fields.iter().map(|field| field.name);
+        let hint = match nearest(&entry.key, names.clone()) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => format!("{} has the fields {}", record.title, names.collect::<Vec<_>>().join(", ")),
+        };
+        let whose = if matches!(path, Path::Root) { String::new() } else { format!(" in `{path}`") };
+        let message = format!("there is no field `{}`{whose}", entry.key);
+        self.found.push(Diagnostic::error("unknown-field", &entry.place, message).hint(hint));
+    }
+
+    fn text(&mut self, text: &str, node: &Node, shape: &Shape, path: &Path<'_>) {
+        match shape {
+            Shape::Name => self.name(text, &node.place, path),
+            Shape::KeyHash => {
+                if parse_key_hash(text).is_none() {
+                    let fault =
+                        Diagnostic::error("bad-api-key", &node.place, format!("an entry of `{path}` is no hash of a key"));
+                    self.found.push(fault.hint(
+                        "write sha256: and 64 hexadecimal digits, from `printf %s \"$KEY\" | sha256sum`; never the key itself",
+                    ));
+                }
+            }
+            Shape::Choice(words) if !words.contains(&text) => {
+                let message = format!("`{path}` must be {}, not `{text}`", shape.words());
+                let fault = Diagnostic::error("bad-choice", &node.place, message);
+                self.found.push(match nearest(text, words.iter().copied()) {
+                    Some(word) => fault.hint(format!("did you mean `{word}`?")),
+                    None => fault,
+                });
+            }
+            Shape::Duration => self.unit(parse_duration(text).err(), text, node, path),
+            Shape::Size => self.unit(parse_size(text).err(), text, node, path),
+            _ => {}
+        }
+    }
+
+    fn unit(&mut self, fault: Option<&'static str>, text: &str, node: &Node, path: &Path<'_>) {
+        if let Some(fault) = fault {
+            self.error("bad-value", node, format!("`{path}` cannot be `{text}`: {fault}"));
+        }
+    }
+
+    /// Names become metric labels, header values and metadata: see [`crate::names`].
+    fn name(&mut self, text: &str, place: &Place, path: &Path<'_>) {
+        if let Err(fault) = crate::names::ModelName::parse(text) {
+            self.found.push(Diagnostic::error("bad-name", place, format!("in `{path}`: {fault}")));
+        }
+    }
+
+    fn wrong_kind(&mut self, node: &Node, shape: &Shape, path: &Path<'_>) {
+        let kind = kind(&node.value);
+        let message = format!("`{path}` must be {}, not {kind}", shape.words());
+        let fault = Diagnostic::error("wrong-type", &node.place, message);
+        let is_number = matches!(node.value, Value::Integer(_) | Value::Float(_));
+        self.found.push(match shape {
+            _ if node.value == Value::Null => fault.hint("nothing is written here; remove the key, or write the value"),
+            Shape::Duration | Shape::Size if is_number => fault.hint("add the unit"),
+            _ if (is_number || node.flag().is_some()) && fits(shape, &Value::Text(String::new())) => {
+                fault.hint(format!("put it in quotes: without them it is {kind}"))
+            }
+            _ => fault,
+        });
+    }
+
+    fn error(&mut self, code: &'static str, node: &Node, message: String) {
+        self.found.push(Diagnostic::error(code, &node.place, message));
+    }
+}
+
+/// The 32 bytes of `sha256:<64 hex>`, in either case.
+#[must_use]
+pub fn parse_key_hash(text: &str) -> Option<[u8; 32]> {
+    let digits = text.strip_prefix("sha256:")?.as_bytes();
+    let mut hash = [0; 32];
+    if digits.len() != 64 {
+        return None;
+    }
+    for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()?;
+    }
+    Some(hash)
+}
+
+fn example_of(field: &Field) -> String {
+    match field.example {
+        Some(example) => format!("for example {}: {example}", field.name),
+        None => format!("add `{}:`", field.name),
+    }
+}
+
+/// True if a value of this kind could have the shape; what is in it is judged afterwards.
+fn fits(shape: &Shape, value: &Value) -> bool {
+    match shape {
+        Shape::Record(_) | Shape::Map(_) => matches!(value, Value::Map(_) | Value::Null),
+        Shape::Object => matches!(value, Value::Map(_)),
+        Shape::List(_) => matches!(value, Value::List(_)),
+        Shape::Text | Shape::Name | Shape::KeyHash | Shape::Choice(_) | Shape::Duration | Shape::Size => {
+            matches!(value, Value::Text(_))
+        }
+        Shape::Bool => matches!(value, Value::Bool(_)),
+        Shape::Integer(..) => matches!(value, Value::Integer(_) | Value::Float(_)),
+        // Nothing at all could be any of them, so it is none.
+        Shape::OneOf(shapes) => *value != Value::Null && shapes.iter().any(|shape| fits(shape, value)),
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "empty",
+        Value::Bool(_) => "a boolean",
+        Value::Integer(_) | Value::Float(_) => "a number",
+        Value::Text(_) => "a text",
+        Value::List(_) => "a list",
+        Value::Map(_) => "a mapping",
+    }
+}

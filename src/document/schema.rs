@@ -1,0 +1,1 @@
+//! JSON Schema from a [`super::shape::Shape`].
