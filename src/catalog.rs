@@ -3,5 +3,17 @@
 //! invalid. It knows no request.
 
 pub mod expectations;
+#[cfg(feature = "server")]
+pub mod last_good;
+#[cfg(feature = "server")]
+pub mod origin;
 pub mod pattern;
+#[cfg(feature = "server")]
+pub mod remote;
 pub mod snapshot;
+#[cfg(feature = "server")]
+pub mod store;
+#[cfg(feature = "server")]
+pub mod stub;
+#[cfg(feature = "server")]
+pub mod watch;

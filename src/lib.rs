@@ -17,3 +17,5 @@ pub mod proto;
 pub mod resolve;
 #[cfg(feature = "server")]
 pub mod settings;
+#[cfg(feature = "server")]
+pub mod telemetry;
