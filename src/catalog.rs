@@ -5,9 +5,19 @@
 pub mod compile;
 pub mod document;
 pub mod expectations;
+#[cfg(feature = "server")]
+pub mod last_good;
 pub mod load;
 mod merge;
+#[cfg(feature = "server")]
+pub mod origin;
 pub mod pattern;
+#[cfg(feature = "server")]
+pub mod remote;
 mod revision;
 pub mod snapshot;
+#[cfg(feature = "server")]
+pub mod store;
 mod validate;
+#[cfg(feature = "server")]
+pub mod watch;

@@ -2,14 +2,27 @@
 //! model that they speak of, as written and with each provider drained in turn. A finding is a diagnostic; an error among them
 //! keeps the snapshot from being accepted.
 
+use crate::catalog::compile::{Accepted, compile};
 use crate::catalog::expectations::{Expect, Invariant, TenantSelector, Test};
+use crate::catalog::load::SourceFile;
 use crate::catalog::snapshot::{ClusterId, Drain, Snapshot, StrangerPolicy, Tenant};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, acceptable};
 use crate::explain::{Question, Rules, explain};
 use crate::extract::{Facts, Found, TenantClaim};
 use crate::outcome::Outcome;
 use crate::resolve::chain::Step;
 use crate::resolve::{Policy, Resolution, resolve};
+
+/// Compiles a catalog and holds it to its own tests and invariants: what `check` and `serve` both ask before they say yes.
+///
+/// # Errors
+/// All that was found, warnings included; at least one is an error.
+pub fn accept(files: &[SourceFile], rules: &Rules) -> Result<Accepted, Vec<Diagnostic>> {
+    let mut accepted = compile(files)?;
+    let found = run(&accepted.snapshot, rules);
+    accepted.warnings.extend(found);
+    if acceptable(&accepted.warnings) { Ok(accepted) } else { Err(accepted.warnings) }
+}
 
 /// Runs all tests and invariants of the snapshot.
 #[must_use]

@@ -4,3 +4,4 @@
 pub mod codec;
 pub mod exchange;
 pub mod intake;
+pub mod service;

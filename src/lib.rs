@@ -16,9 +16,13 @@ pub mod extract;
 pub mod names;
 pub mod outcome;
 #[cfg(feature = "server")]
+pub mod pipeline;
+#[cfg(feature = "server")]
 pub mod proto;
 pub mod resolve;
 #[cfg(feature = "server")]
 pub mod secret;
 #[cfg(feature = "server")]
 pub mod settings;
+#[cfg(feature = "server")]
+pub mod telemetry;

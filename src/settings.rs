@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::explain::Rules;
 use crate::extract;
 use crate::extract::source::Plan;
 pub use crate::outcome::OnTrouble;
@@ -65,6 +66,14 @@ pub struct Extract {
     pub plan: Plan,
     pub on_missing_model: OnTrouble,
     pub on_malformed_body: OnTrouble,
+}
+
+impl Settings {
+    /// How requests are read and judged, besides the catalog.
+    #[must_use]
+    pub fn rules(&self) -> Rules {
+        Rules { plan: self.extract.plan.clone(), policy: self.extract.policy(), limits: self.limits.extract() }
+    }
 }
 
 impl Extract {

@@ -1,0 +1,146 @@
+//! Where the accepted catalog lives: one pointer, swapped whole, that requests, health and the admin address all read. The
+//! snapshot and what is said of it stand behind the same pointer, so that they cannot disagree. The store does not know where a
+//! catalog comes from or whether it is good: `watch` decides that.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+
+use super::snapshot::{Revision, Snapshot};
+
+/// The catalog in use. Cheap to read from any thread; written by one loader.
+#[derive(Debug)]
+pub struct Store {
+    state: ArcSwap<State>,
+    loaded: watch::Sender<bool>,
+}
+
+#[derive(Debug, Clone)]
+struct State {
+    snapshot: Option<Arc<Snapshot>>,
+    status: Status,
+}
+
+/// What an operator needs to know of the catalog in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// Where it should come from, without credentials.
+    pub source: Arc<str>,
+    pub revision: Option<Revision>,
+    pub label: Option<Arc<str>>,
+    /// When the revision in use was accepted; for one from `catalog.last_good`, when it was accepted first.
+    pub loaded_at: Option<SystemTime>,
+    /// Why the last load failed; `None` if it did not.
+    pub last_error: Option<Arc<str>>,
+    /// Failed loads since the last good one.
+    pub failures_since: u64,
+    /// A catalog is in use, and it is not what the source holds now.
+    pub stale: bool,
+}
+
+impl Store {
+    /// An empty store: no request can be judged yet.
+    #[must_use]
+    pub fn new(source: &str) -> Self {
+        let status = Status {
+            source: Arc::from(source),
+            revision: None,
+            label: None,
+            loaded_at: None,
+            last_error: None,
+            failures_since: 0,
+            stale: false,
+        };
+        Self { state: ArcSwap::from_pointee(State { snapshot: None, status }), loaded: watch::channel(false).0 }
+    }
+
+    /// The snapshot to judge by. A stream takes it once and keeps it to its end.
+    #[must_use]
+    pub fn current(&self) -> Option<Arc<Snapshot>> {
+        self.state.load().snapshot.clone()
+    }
+
+    /// True once there is a snapshot; it stays so.
+    #[must_use]
+    pub fn is_loaded(&self) -> bool {
+        self.state.load().snapshot.is_some()
+    }
+
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.state.load().status.clone()
+    }
+
+    /// The snapshot with the status that belongs to it.
+    #[must_use]
+    pub fn view(&self) -> (Option<Arc<Snapshot>>, Status) {
+        let state = self.state.load();
+        (state.snapshot.clone(), state.status.clone())
+    }
+
+    /// Turns true with the first snapshot and stays so.
+    #[must_use]
+    pub fn loaded(&self) -> watch::Receiver<bool> {
+        self.loaded.subscribe()
+    }
+
+    /// Puts a catalog that the source holds now into use.
+    pub fn accept(&self, snapshot: Arc<Snapshot>, at: SystemTime) {
+        self.put(
+            |status| Status {
+                revision: Some(snapshot.revision.clone()),
+                label: snapshot.label.clone(),
+                loaded_at: Some(at),
+                last_error: None,
+                failures_since: 0,
+                stale: false,
+                ..status
+            },
+            Some(snapshot.clone()),
+        );
+        self.loaded.send_replace(true);
+    }
+
+    /// Puts the last good catalog into use because the source has none to give; [`Store::fail`] has said why.
+    pub fn accept_last_good(&self, snapshot: Arc<Snapshot>, accepted_at: SystemTime) {
+        self.put(
+            |status| Status {
+                revision: Some(snapshot.revision.clone()),
+                label: snapshot.label.clone(),
+                loaded_at: Some(accepted_at),
+                stale: true,
+                ..status
+            },
+            Some(snapshot.clone()),
+        );
+        self.loaded.send_replace(true);
+    }
+
+    /// Records a load that failed. What is in use stays in use.
+    pub fn fail(&self, error: &str) {
+        let snapshot = self.current();
+        let stale = snapshot.is_some();
+        self.put(
+            |status| Status {
+                last_error: Some(Arc::from(error)),
+                failures_since: status.failures_since.saturating_add(1),
+                stale,
+                ..status
+            },
+            snapshot,
+        );
+    }
+
+    /// The source holds again what is in use.
+    pub fn recover(&self) {
+        let snapshot = self.current();
+        self.put(|status| Status { last_error: None, failures_since: 0, stale: false, ..status }, snapshot);
+    }
+
+    fn put(&self, change: impl FnOnce(Status) -> Status, snapshot: Option<Arc<Snapshot>>) {
+        let status = change(self.status());
+        self.state.store(Arc::new(State { snapshot, status }));
+    }
+}

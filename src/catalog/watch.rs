@@ -1,0 +1,264 @@
+//! When the catalog is read, and what becomes of each reading: accepted whole, or refused while the last good one stays. One
+//! loader writes the store. It knows files and URLs only as [`Origin`]s, and what makes a catalog good only as `load`'s verdict.
+
+mod events;
+mod verdict;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::{sleep, timeout};
+use tracing::{error, info, warn};
+
+use self::events::Events;
+use self::verdict::{Verdict, judge, summary};
+use super::last_good::LastGood;
+use super::origin::{BadSource, ContentHash, Origin, Reading, Texts};
+use super::snapshot::Snapshot;
+use super::store::Store;
+use crate::diagnostic::Diagnostic;
+use crate::explain::Rules;
+use crate::settings::CatalogSettings;
+use crate::telemetry::Metrics;
+use crate::telemetry::metrics::Reload;
+
+/// How long after a file event the files are read: events come in bursts.
+const DEBOUNCE: Duration = Duration::from_millis(30);
+/// Two readings this far apart must agree before a change counts.
+const SETTLE: Duration = Duration::from_millis(60);
+/// A source that never comes to rest is judged all the same after this many readings.
+const MAX_READINGS: u32 = 30;
+/// The shortest poll: `refresh: 0s` must not spin.
+const MIN_REFRESH: Duration = Duration::from_millis(50);
+
+/// Reads the source again and again and keeps the store up to date.
+pub struct Loader {
+    origin: Origin,
+    refresh: Duration,
+    last_good: Option<LastGood>,
+    /// How the catalog's own tests are read and judged.
+    rules: Arc<Rules>,
+    store: Arc<Store>,
+    metrics: Arc<Metrics>,
+    last: Last,
+}
+
+/// What the latest reading was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Last {
+    None,
+    Accepted(ContentHash),
+    Refused(ContentHash),
+    /// Could not be reached, and why.
+    Away(String),
+}
+
+/// How the first load ended.
+#[derive(Debug)]
+pub enum First {
+    /// A catalog is in use, if only the last good one.
+    Loaded,
+    /// The source cannot be reached yet; the loader goes on trying.
+    Away,
+    /// The source was reached and holds no valid catalog, and no last good one stands in.
+    Invalid(Vec<Diagnostic>),
+}
+
+impl Loader {
+    /// A loader and the store that it fills.
+    ///
+    /// # Errors
+    /// `catalog.source` is neither a path nor a usable URL.
+    pub fn new(settings: &CatalogSettings, rules: Rules, metrics: Arc<Metrics>) -> Result<(Self, Arc<Store>), BadSource> {
+        let origin = Origin::parse(&settings.source)?;
+        let store = Arc::new(Store::new(&origin.shown()));
+        let loader = Self {
+            origin,
+            refresh: settings.refresh.max(MIN_REFRESH),
+            last_good: settings.last_good.as_deref().map(LastGood::new),
+            rules: Arc::new(rules),
+            store: store.clone(),
+            metrics,
+            last: Last::None,
+        };
+        Ok((loader, store))
+    }
+
+    /// Loads for the first time. A catalog that is invalid is read twice before it is refused: it may have been half written.
+    pub async fn first(&mut self) -> First {
+        let diagnostics = self.refresh().await;
+        if matches!(self.last, Last::Accepted(_)) || self.use_last_good().await {
+            First::Loaded
+        } else if diagnostics.is_empty() {
+            First::Away
+        } else {
+            First::Invalid(diagnostics)
+        }
+    }
+
+    /// Follows the source until the task is aborted.
+    pub async fn run(mut self) {
+        let mut events = Events::new();
+        loop {
+            events.watch(self.origin.directories());
+            if timeout(self.refresh, events.next()).await.is_ok() {
+                sleep(DEBOUNCE).await;
+            }
+            self.refresh().await;
+        }
+    }
+
+    /// Reads the source once and acts if it changed. Gives what is wrong with it, if it is refused now.
+    async fn refresh(&mut self) -> Vec<Diagnostic> {
+        let mut reading = self.origin.read().await;
+        // A file that is being replaced, or links that are being swapped, may be away for a moment.
+        if matches!((&reading, &self.last), (Reading::Away(_), Last::Accepted(_) | Last::Refused(_))) {
+            sleep(SETTLE).await;
+            reading = self.origin.read().await;
+        }
+        match reading {
+            Reading::Found(_, hash) if self.last == Last::Accepted(hash) || self.last == Last::Refused(hash) => Vec::new(),
+            Reading::NotModified => Vec::new(),
+            Reading::Found(texts, hash) => self.consider(texts, hash).await,
+            Reading::Away(why) => {
+                self.away(why);
+                Vec::new()
+            }
+        }
+    }
+
+    async fn consider(&mut self, texts: Texts, hash: ContentHash) -> Vec<Diagnostic> {
+        // At the start nothing is in use, and a good catalog need not wait until its source has come to rest.
+        if self.last == Last::None
+            && let Verdict::Good(snapshot) = judge(texts.clone(), self.rules.clone()).await
+        {
+            self.accept(snapshot, texts, hash).await;
+            return Vec::new();
+        }
+        let (texts, hash) = match self.at_rest(texts, hash).await {
+            Ok(read) => read,
+            Err(why) => {
+                self.away(why);
+                return Vec::new();
+            }
+        };
+        match judge(texts.clone(), self.rules.clone()).await {
+            Verdict::Good(snapshot) => {
+                self.accept(snapshot, texts, hash).await;
+                Vec::new()
+            }
+            Verdict::Bad(diagnostics) => {
+                self.refuse(&diagnostics, hash);
+                diagnostics
+            }
+        }
+    }
+
+    /// Reads until two readings agree: a file that is being written is not judged half-way.
+    async fn at_rest(&mut self, texts: Texts, hash: ContentHash) -> Result<(Texts, ContentHash), String> {
+        let (mut texts, mut hash) = (texts, hash);
+        for _ in 0..MAX_READINGS {
+            sleep(SETTLE).await;
+            match self.origin.read().await {
+                Reading::Found(_, again) if again == hash => break,
+                Reading::Found(newer, again) => (texts, hash) = (newer, again),
+                Reading::NotModified => break,
+                Reading::Away(why) => return Err(why),
+            }
+        }
+        Ok((texts, hash))
+    }
+
+    async fn accept(&mut self, snapshot: Arc<Snapshot>, texts: Texts, hash: ContentHash) {
+        let now = SystemTime::now();
+        let label = snapshot.label.as_deref().unwrap_or_default();
+        info!(revision = %snapshot.revision, label, models = snapshot.models.len(), tenants = snapshot.tenants.len(), "catalog in use");
+        self.metrics.catalog_in_use(&snapshot, true);
+        self.metrics.reloaded(Reload::Success, now);
+        self.store.accept(snapshot, now);
+        self.last = Last::Accepted(hash);
+        let (Some(last_good), Ok(texts)) = (self.last_good.clone(), texts) else { return };
+        let (source, path) = (self.origin.shown(), last_good.path());
+        let saved = tokio::task::spawn_blocking(move || last_good.save(&source, now, &texts)).await;
+        if let Some(error) =
+            saved.map_or_else(|error| Some(error.to_string()), |saved| saved.err().map(|error| error.to_string()))
+        {
+            warn!(path = %path.display(), error, "the catalog could not be saved to catalog.last_good: a restart may find none");
+        }
+    }
+
+    fn refuse(&mut self, diagnostics: &[Diagnostic], hash: ContentHash) {
+        for diagnostic in diagnostics.iter().take(20) {
+            error!(
+                code = diagnostic.code,
+                place = %diagnostic.place,
+                hint = diagnostic.hint.as_deref().unwrap_or_default(),
+                "{}",
+                diagnostic.message
+            );
+        }
+        self.failed(&summary(diagnostics), "the catalog is refused");
+        self.last = Last::Refused(hash);
+    }
+
+    /// Logged when it begins and when its cause changes, not at every poll.
+    fn away(&mut self, why: String) {
+        self.origin.forget();
+        let known = self.last == Last::Away(why.clone());
+        if known {
+            self.count_failure(&why);
+        } else {
+            self.failed(&why, "the catalog cannot be reached");
+        }
+        self.last = Last::Away(why);
+    }
+
+    fn failed(&self, why: &str, what: &'static str) {
+        self.count_failure(why);
+        match self.store.status().revision {
+            Some(revision) => error!(error = why, %revision, "{what}: the last good one stays in use"),
+            None => error!(error = why, "{what}, and there is none in use: not ready"),
+        }
+    }
+
+    fn count_failure(&self, why: &str) {
+        self.store.fail(why);
+        self.metrics.reloaded(Reload::Failure, SystemTime::now());
+        self.metrics.catalog_stale(self.store.status().stale);
+    }
+
+    /// True if the saved catalog is in use now.
+    async fn use_last_good(&self) -> bool {
+        let Some(last_good) = self.last_good.clone() else { return false };
+        let path = last_good.path();
+        let path = path.display();
+        let saved = match tokio::task::spawn_blocking(move || last_good.load()).await {
+            Ok(Ok(Some(saved))) => saved,
+            Ok(Ok(None)) => return false,
+            Ok(Err(error)) => {
+                error!(%path, %error, "the last good catalog cannot be read");
+                return false;
+            }
+            Err(error) => {
+                error!(%path, %error, "the last good catalog cannot be read");
+                return false;
+            }
+        };
+        match judge(Ok(saved.texts), self.rules.clone()).await {
+            Verdict::Good(snapshot) => {
+                let (revision, source) = (&snapshot.revision, &saved.source);
+                warn!(%path, %revision, saved_from = source, "the last good catalog is in use until the source gives one (stale)");
+                self.metrics.catalog_in_use(&snapshot, false);
+                self.store.accept_last_good(snapshot, saved.accepted_at);
+                true
+            }
+            Verdict::Bad(diagnostics) => {
+                error!(%path, error = summary(&diagnostics), "the last good catalog is not good any more");
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

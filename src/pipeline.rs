@@ -1,0 +1,270 @@
+//! The one place where a decision is put together: the snapshot is pinned, the request is read as it arrives, the pure core is
+//! asked, the answer is written, counted and logged. It is the only joint that may wait; what it waits for is bounded by clocks.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::catalog::snapshot::Snapshot;
+use crate::catalog::store::Store;
+use crate::encode::reply::Answer;
+use crate::encode::{self, Decision};
+use crate::extproc::exchange::{Cut, Intake};
+use crate::extproc::intake::EnvoyHead;
+use crate::extract::head::{self, Head};
+use crate::extract::reader::{Needs, Reader};
+use crate::extract::source::Plan;
+use crate::extract::{Facts, Found, Limits, Trouble};
+use crate::outcome::{HealthEffect, Outcome, Reason};
+use crate::proto::ProcessingRequest;
+use crate::resolve::{self, Policy, Resolution};
+use crate::secret::Keys;
+use crate::settings::{Publish, Settings};
+use crate::telemetry::{DecisionEvent, Metrics, StreamGuard, TenantLabel};
+
+/// What all streams share.
+#[derive(Debug)]
+pub struct Pipeline {
+    store: Arc<Store>,
+    metrics: Arc<Metrics>,
+    keys: Keys,
+    plan: Plan,
+    limits: Limits,
+    policy: Policy,
+    publish: Publish,
+    body_wait: Duration,
+    /// Decision ids: a random start, then counted.
+    next_id: AtomicU64,
+    warned_too_late: AtomicBool,
+}
+
+impl Pipeline {
+    #[must_use]
+    pub fn new(settings: &Settings, store: Arc<Store>, metrics: Arc<Metrics>, keys: Keys) -> Self {
+        let mut seed = [0; 8];
+        // Without randomness ids may repeat after a restart; nothing but log reading depends on them.
+        let _ = getrandom::fill(&mut seed);
+        Self {
+            store,
+            metrics,
+            keys,
+            plan: settings.extract.plan.clone(),
+            limits: settings.limits.extract(),
+            policy: settings.extract.policy(),
+            publish: settings.publish.clone(),
+            body_wait: settings.limits.body_wait,
+            next_id: AtomicU64::new(u64::from_le_bytes(seed)),
+            warned_too_late: AtomicBool::new(false),
+        }
+    }
+
+    /// How long the client's bytes are awaited where only we can end the wait.
+    #[must_use]
+    pub fn body_wait(&self) -> Duration {
+        self.body_wait
+    }
+
+    /// Starts a stream: from here on it sees one snapshot of the catalog, whatever is loaded meanwhile.
+    #[must_use]
+    pub fn begin(self: &Arc<Self>) -> Judgement {
+        let guard = self.metrics.stream();
+        Judgement {
+            snapshot: self.store.current(),
+            pipeline: Arc::clone(self),
+            reader: None,
+            request_id: None,
+            spoofed: [false; 2],
+            refused: false,
+            spent: Duration::ZERO,
+            guard,
+        }
+    }
+
+    /// Headers of ours that no client may send: names as configured.
+    fn own_headers(&self) -> [&str; 2] {
+        [self.publish.decision_header.as_str(), self.publish.sticky_header.as_str()]
+    }
+
+    fn decision_id(&self) -> String {
+        // An odd multiplier permutes the counter, so that ids do not look like a count.
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        format!("{id:016x}")
+    }
+}
+
+/// One request on its way to a decision.
+#[derive(Debug)]
+pub struct Judgement {
+    pipeline: Arc<Pipeline>,
+    snapshot: Option<Arc<Snapshot>>,
+    reader: Option<Reader>,
+    request_id: Option<String>,
+    /// Which of [`Pipeline::own_headers`] the client sent.
+    spoofed: [bool; 2],
+    /// A late refusal is decided once.
+    refused: bool,
+    /// Our own time so far, without waiting for the client.
+    spent: Duration,
+    guard: StreamGuard,
+}
+
+impl Judgement {
+    /// Decides with what has been read. The only await of a decision; nothing here waits yet.
+    #[allow(clippy::unused_async)]
+    pub async fn decide(&mut self) -> Answer {
+        let start = Instant::now();
+        let facts = match &self.reader {
+            Some(reader) => reader.facts().0,
+            None => Facts { trouble: Some(Trouble::Internal), ..Facts::default() },
+        };
+        self.refused = facts.trouble == Some(Trouble::DuplicateKey);
+        if facts.trouble == Some(Trouble::ModeTooLate) {
+            self.warn_too_late();
+        }
+        let resolution = self.resolve(&facts);
+        let id = self.pipeline.decision_id();
+        let answer = self.write(&facts, &resolution, &id);
+        self.record(&facts, &resolution, &id, start);
+        answer
+    }
+
+    /// Any fault of ours ends in "no override", never in a lost stream.
+    fn resolve(&self, facts: &Facts) -> Resolution {
+        let fault = Resolution {
+            outcome: Outcome::PassThrough,
+            reason: Reason::Internal,
+            health: HealthEffect::AsWritten,
+            tenant: None,
+            model: None,
+            chain: Vec::new(),
+            left_out: Vec::new(),
+        };
+        let Some(snapshot) = &self.snapshot else { return fault };
+        let judge =
+            |facts: &Facts| catch_unwind(AssertUnwindSafe(|| resolve::resolve(snapshot, self.pipeline.policy, facts, &mut ())));
+        judge(facts)
+            .or_else(|_| {
+                tracing::error!(event = "fault", "a decision failed inside; the request is judged as `internal`");
+                // A restricted tenant must not reach the static chain through a fault of ours (rule 2).
+                judge(&Facts { trouble: Some(Trouble::Internal), ..facts.clone() })
+            })
+            .unwrap_or(fault)
+    }
+
+    fn write(&self, facts: &Facts, resolution: &Resolution, id: &str) -> Answer {
+        let requested_model = match (&facts.model, resolution.model) {
+            (Found::Value(name), Some(_)) => Some(name.clone()),
+            (Found::Value(name), None) => Some(self.pipeline.keys.hide(name)),
+            (Found::Nothing | Found::Unusable, _) => None,
+        };
+        let session = facts.session.as_deref().map(|session| self.pipeline.keys.hide(session));
+        let own = self.pipeline.own_headers();
+        let spoofed: Vec<&str> = own.iter().zip(self.spoofed).filter(|(_, sent)| *sent).map(|(name, _)| *name).collect();
+        let decision = Decision {
+            snapshot: self.snapshot.as_deref(),
+            resolution,
+            decision_id: id,
+            request_id: self.request_id.as_deref(),
+            requested: &facts.model,
+            requested_model: requested_model.as_deref(),
+            session: session.as_deref(),
+            api: facts.api,
+            spoofed: &spoofed,
+        };
+        encode::answer(&decision, &self.pipeline.publish)
+    }
+
+    fn record(&mut self, facts: &Facts, resolution: &Resolution, id: &str, start: Instant) {
+        let snapshot = self.snapshot.as_deref();
+        let model = snapshot.zip(resolution.model).map(|(snapshot, model)| snapshot.model(model).name.as_str());
+        let tenant = match snapshot.zip(resolution.tenant) {
+            Some((snapshot, tenant)) => TenantLabel::Named(snapshot.tenant(tenant).name.as_str()),
+            None if facts.tenant == Found::Nothing => TenantLabel::Anonymous,
+            None => TenantLabel::Unknown,
+        };
+        tracing::debug!(
+            event = "decision",
+            decision_id = id,
+            outcome = resolution.outcome.as_str(),
+            reason = resolution.reason.as_str(),
+            model = model.unwrap_or("other"),
+            tenant = ?tenant,
+        );
+        let elapsed = self.spent + start.elapsed();
+        self.guard.decided(&DecisionEvent { outcome: resolution.outcome, reason: resolution.reason, model, tenant, elapsed });
+    }
+
+    fn warn_too_late(&self) {
+        if !self.pipeline.warned_too_late.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                event = "mode_too_late",
+                "Envoy's ext_proc filter streams the request body (request_body_mode: STREAMED): it forwards the headers before the \
+                 model is known, so that no override can take effect. Use BUFFERED or FULL_DUPLEX_STREAMED"
+            );
+        }
+    }
+
+    fn timed(&mut self, work: impl FnOnce(&mut Self)) {
+        let start = Instant::now();
+        work(self);
+        self.spent += start.elapsed();
+    }
+}
+
+impl Intake for Judgement {
+    fn head(&mut self, message: &ProcessingRequest) {
+        self.guard.expect_decision();
+        self.timed(|this| {
+            let request = EnvoyHead(message);
+            this.request_id = match head::header(&request, "x-request-id") {
+                Found::Value(id) if id.len() <= 128 => Some(id),
+                _ => None,
+            };
+            let own = this.pipeline.own_headers();
+            this.spoofed = own.map(|name| !name.is_empty() && request.header(name).next().is_some());
+            let needs =
+                Needs { tenant: this.snapshot.as_ref().is_some_and(|snapshot| !snapshot.tenants.is_empty()), session: false };
+            this.reader = Some(Reader::new(&request, &this.pipeline.plan, needs, &this.pipeline.limits));
+        });
+    }
+
+    fn body(&mut self, chunk: &[u8]) {
+        self.timed(|this| {
+            if let Some(reader) = &mut this.reader {
+                reader.push(chunk);
+            }
+        });
+    }
+
+    fn end(&mut self) {
+        self.timed(|this| {
+            if let Some(reader) = &mut this.reader {
+                reader.finish();
+            }
+        });
+    }
+
+    fn cut(&mut self, why: Cut) {
+        let trouble = match why {
+            Cut::ModeTooLate => Trouble::ModeTooLate,
+            Cut::TooLarge => Trouble::TooLarge,
+            Cut::Deadline => Trouble::Deadline,
+        };
+        if let Some(reader) = &mut self.reader {
+            reader.cut(trouble);
+        }
+    }
+
+    fn needs_no_body(&self) -> bool {
+        self.reader.as_ref().is_none_or(Reader::needs_no_body)
+    }
+
+    fn is_ready(&self) -> bool {
+        self.reader.as_ref().is_none_or(Reader::is_ready)
+    }
+
+    fn must_refuse_late(&self) -> bool {
+        !self.refused && self.reader.as_ref().is_some_and(Reader::has_duplicate)
+    }
+}

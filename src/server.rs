@@ -1,0 +1,221 @@
+//! The server: listeners, one worker per core, the admin address, and the way out. It binds, deals connections, moves the phase
+//! on and joins what it started; it knows no catalog and decides nothing.
+
+mod connection;
+mod dealer;
+mod health;
+mod listener;
+pub mod phase;
+mod routes;
+mod signal;
+mod worker;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tracing::{info, warn};
+
+use self::dealer::deal_connections;
+pub use self::listener::Listener;
+use self::phase::{Phase, Readiness, reached};
+pub use self::routes::Processor;
+use self::routes::Routes;
+pub use self::signal::Signals;
+use self::worker::{Shared, Worker};
+use crate::admin;
+use crate::catalog::store::Store;
+use crate::settings::{Address, Settings};
+use crate::telemetry::Metrics;
+
+/// How long Cascade goes on serving after it has said that it is leaving, so that health checks notice before connections are
+/// refused (fact 32: a processor that is gone fails requests that carry a body). At most a quarter of the drain.
+const LAME_DUCK: Duration = Duration::from_secs(1);
+/// How long an open admin request may hold up the exit.
+const ADMIN_GRACE: Duration = Duration::from_millis(500);
+
+/// The bound sockets.
+#[derive(Debug)]
+pub struct Listeners {
+    listen: Listener,
+    admin: Listener,
+    probe: Option<Listener>,
+}
+
+/// Why the server cannot run, or could not go on.
+#[derive(Debug)]
+pub enum ServeError {
+    Bind { setting: &'static str, address: Address, error: io::Error },
+    Start(io::Error),
+    /// A listener broke or a thread ended on its own.
+    Died(String),
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bind { setting, address, error } => write!(f, "cannot listen on {address} ({setting}): {error}"),
+            Self::Start(error) => write!(f, "cannot start: {error}"),
+            Self::Died(what) => write!(f, "{what}"),
+        }
+    }
+}
+
+/// How a run ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    Drained,
+    /// Told to stop twice: streams were cut without waiting.
+    Cut,
+}
+
+impl Listeners {
+    /// Binds every address of the settings.
+    ///
+    /// # Errors
+    /// Names the setting and the address that cannot be had.
+    pub async fn bind(settings: &Settings) -> Result<Self, ServeError> {
+        let bind = async |setting, address: &Address| {
+            let bound = Listener::bind(address).await;
+            bound.map_err(|error| ServeError::Bind { setting, address: address.clone(), error })
+        };
+        let listen = bind("listen", &settings.listen).await?;
+        let admin = bind("admin", &settings.admin).await?;
+        let probe = match &settings.probe {
+            Some(address) => Some(bind("probe", address).await?),
+            None => None,
+        };
+        Ok(Self { listen, admin, probe })
+    }
+}
+
+/// What is served.
+#[derive(Debug)]
+pub struct Parts<P> {
+    pub settings: Arc<Settings>,
+    pub store: Arc<Store>,
+    pub metrics: Arc<Metrics>,
+    pub processor: P,
+}
+
+/// The admin side of a server, running; the gRPC side can be started.
+pub struct Server<P> {
+    parts: Parts<P>,
+    listen: Listener,
+    phase: watch::Sender<Phase>,
+    readiness: Readiness,
+    admin: JoinSet<io::Result<()>>,
+}
+
+impl<P: Processor> Server<P> {
+    /// Starts to answer on the admin and probe addresses: not ready, and able to say why.
+    #[must_use]
+    pub fn start(listeners: Listeners, parts: Parts<P>) -> Self {
+        let phase = watch::channel(Phase::Serving).0;
+        let readiness = Readiness { store: parts.store.clone(), phase: phase.subscribe() };
+        let state = admin::State::new(parts.settings.clone(), parts.metrics.clone(), readiness.clone());
+        let Listeners { listen, admin, probe } = listeners;
+        info!(admin = admin.shown(), "listening for admin on {}", admin.shown());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve_admin(admin, admin::routes(state.clone()), phase.subscribe()));
+        if let Some(probe) = probe {
+            info!(probe = probe.shown(), "listening for probes on {}", probe.shown());
+            tasks.spawn(serve_admin(probe, admin::probe_routes(state), phase.subscribe()));
+        }
+        Self { parts, listen, phase, readiness, admin: tasks }
+    }
+
+    /// Serves gRPC until a signal says to stop or something breaks, then drains and joins all it started.
+    ///
+    /// # Errors
+    /// Threads cannot be started, or a listener or worker died.
+    pub async fn run(mut self, signals: &mut Signals) -> Result<Ended, ServeError> {
+        let (health, reporter) = health::service().await;
+        let health_task = tokio::spawn(health::follow(reporter, self.readiness.clone()));
+        let (workers, mut ended) = self.start_workers(health).map_err(ServeError::Start)?;
+        info!(listen = self.listen.shown(), workers = workers.len(), "listening for ext_proc on {}", self.listen.shown());
+        let workers = Arc::new(workers);
+        let mut dealing = tokio::spawn(deal_connections(self.listen, workers.clone(), self.phase.subscribe()));
+
+        let died = tokio::select! {
+            () = signals.next() => None,
+            result = &mut dealing => Some(format!("the ext_proc listener died: {}", outcome(result))),
+            Some(result) = self.admin.join_next() => Some(format!("the admin listener died: {}", outcome(result))),
+            Some(_) = ended.join_next() => Some("a worker thread ended on its own".to_owned()),
+        };
+        if let Some(what) = died {
+            self.phase.send_replace(Phase::Over);
+            return Err(ServeError::Died(what));
+        }
+        let result = tokio::select! {
+            () = drain(&self.phase, self.parts.settings.server.drain, &workers, &mut ended, &self.parts.metrics) => Ended::Drained,
+            () = signals.next() => Ended::Cut,
+        };
+        self.phase.send_replace(Phase::Over);
+        if result == Ended::Cut {
+            warn!("told to stop again: open streams are cut");
+            return Ok(result);
+        }
+        let _ = dealing.await;
+        let _ = health_task.await;
+        while ended.join_next().await.is_some() {}
+        for worker in Arc::into_inner(workers).unwrap_or_default() {
+            let _ = worker.join();
+        }
+        let _ = timeout(ADMIN_GRACE, async { while self.admin.join_next().await.is_some() {} }).await;
+        info!("stopped");
+        Ok(result)
+    }
+
+    fn start_workers(&self, health: health::Service) -> io::Result<(Vec<Worker>, JoinSet<()>)> {
+        let Settings { server, .. } = &*self.parts.settings;
+        let shared = Shared {
+            metrics: self.parts.metrics.clone(),
+            phase: self.phase.subscribe(),
+            max_concurrent_streams: server.max_concurrent_streams,
+        };
+        let (mut workers, mut ended) = (Vec::new(), JoinSet::new());
+        for index in 0..std::thread::available_parallelism()?.get() {
+            let routes = Routes { processor: self.parts.processor.clone(), health: health.clone() };
+            let (worker, end) = Worker::start(index, routes, shared.clone())?;
+            workers.push(worker);
+            ended.spawn(async {
+                let _ = end.await;
+            });
+        }
+        Ok((workers, ended))
+    }
+}
+
+/// From the first signal to the last stream, or to the deadline.
+async fn drain(phase: &watch::Sender<Phase>, limit: Duration, workers: &[Worker], ended: &mut JoinSet<()>, metrics: &Metrics) {
+    let deadline = Instant::now() + limit;
+    phase.send_replace(Phase::Leaving);
+    info!(limit = ?limit, "draining: not ready any more, open streams may finish");
+    if workers.iter().any(|worker| worker.open() > 0) {
+        sleep(LAME_DUCK.min(limit / 4)).await;
+    }
+    phase.send_replace(Phase::Draining);
+    let all = async { while ended.join_next().await.is_some() {} };
+    if timeout_at(deadline, all).await.is_err() {
+        warn!(streams = metrics.streams_in_flight(), "the drain is over: streams that are still open are cut (server.drain)");
+    }
+}
+
+async fn serve_admin(listener: Listener, routes: Router, mut phase: watch::Receiver<Phase>) -> io::Result<()> {
+    let over = async move { reached(&mut phase, Phase::Over).await };
+    axum::serve(listener, routes).with_graceful_shutdown(over).await
+}
+
+fn outcome(result: Result<io::Result<()>, tokio::task::JoinError>) -> String {
+    match result {
+        Ok(Ok(())) => "it ended".to_owned(),
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    }
+}

@@ -1,0 +1,230 @@
+//! The metrics of design section 9 as a struct of handles: made once, handed to whoever counts. Labels come from the catalog or
+//! from closed lists; a client cannot make a series. It knows no request, only what became of it.
+
+mod labels;
+mod stream;
+
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use prometheus_client::encoding::{EncodeLabelSet, prometheus_text, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use self::labels::{Answers, ByName};
+pub use self::stream::StreamGuard;
+use crate::catalog::snapshot::{Revision, Snapshot};
+use crate::outcome::{Outcome, Reason};
+
+/// Seconds. Decisions take microseconds; `decision_deadline` ends them at 150 ms by default.
+const DECISION_BUCKETS: [f64; 18] =
+    [1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.15, 0.25];
+/// The first 1,000 tenants have series of their own (design section 9); the rest is `other`.
+const MAX_TENANTS: usize = 1_000;
+/// Models come from the catalog alone, but catalogs change while the process lives.
+const MAX_MODELS: usize = 10_000;
+
+/// What became of one request.
+#[derive(Debug, Clone, Copy)]
+pub struct DecisionEvent<'a> {
+    pub outcome: Outcome,
+    pub reason: Reason,
+    /// The catalog's name; `None` if the catalog does not know the model: `other`.
+    pub model: Option<&'a str>,
+    pub tenant: TenantLabel<'a>,
+    /// Our own time, without waiting for the client's bytes.
+    pub elapsed: Duration,
+}
+
+/// Who a decision was made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TenantLabel<'a> {
+    /// The catalog's name.
+    Named(&'a str),
+    Anonymous,
+    /// A claim that the catalog does not know.
+    Unknown,
+}
+
+impl<'a> From<Option<&'a str>> for TenantLabel<'a> {
+    fn from(name: Option<&'a str>) -> Self {
+        name.map_or(Self::Anonymous, Self::Named)
+    }
+}
+
+/// How a load of the catalog ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reload {
+    Success,
+    Failure,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CatalogLabels {
+    revision: String,
+    label: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BuildLabels {
+    version: &'static str,
+}
+
+/// All metrics of the process.
+pub struct Metrics {
+    registry: Registry,
+    answers: Answers,
+    seconds: Histogram,
+    in_flight: Gauge,
+    abandoned: Counter,
+    connections: Gauge,
+    models: ByName,
+    tenants: ByName,
+    catalog_info: Family<CatalogLabels, Gauge>,
+    reload_success: Counter,
+    reload_failure: Counter,
+    last_success: Gauge,
+    stale: Gauge,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    #[must_use]
+    pub fn new() -> Self {
+        let mut registry = Registry::default();
+        let reloads: Family<ResultLabel, Counter> = Family::default();
+        let build: Family<BuildLabels, Gauge> = Family::default();
+        build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
+        registry.register("cascade_build_info", "The version that runs", build);
+        let metrics = Self {
+            answers: Answers::register(&mut registry),
+            models: ByName::models(&mut registry, MAX_MODELS),
+            tenants: ByName::tenants(&mut registry, MAX_TENANTS),
+            seconds: Histogram::new(DECISION_BUCKETS),
+            in_flight: Gauge::default(),
+            abandoned: Counter::default(),
+            connections: Gauge::default(),
+            catalog_info: Family::default(),
+            reload_success: reloads.get_or_create_owned(&ResultLabel { result: "success" }),
+            reload_failure: reloads.get_or_create_owned(&ResultLabel { result: "failure" }),
+            last_success: Gauge::default(),
+            stale: Gauge::default(),
+            registry: Registry::default(),
+        };
+        let r = &mut registry;
+        r.register("cascade_decision_seconds", "Cascade's own time per decision", metrics.seconds.clone());
+        r.register("cascade_streams_in_flight", "Open ext_proc streams", metrics.in_flight.clone());
+        r.register("cascade_abandoned", "Streams that ended before their request was decided", metrics.abandoned.clone());
+        r.register("cascade_connections_open", "Open gRPC connections", metrics.connections.clone());
+        r.register("cascade_catalog_info", "The catalog in use", metrics.catalog_info.clone());
+        r.register("cascade_catalog_reloads", "Loads of the catalog", reloads);
+        r.register(
+            "cascade_catalog_last_success_timestamp_seconds",
+            "When the source last gave a good catalog",
+            metrics.last_success.clone(),
+        );
+        r.register("cascade_catalog_stale", "1 while the catalog in use is not what the source holds", metrics.stale.clone());
+        Self { registry, ..metrics }
+    }
+
+    /// Counts a decision in every metric that speaks of decisions.
+    pub fn decided(&self, event: &DecisionEvent<'_>) {
+        self.answers.count(event.outcome, event.reason);
+        self.seconds.observe(event.elapsed.as_secs_f64());
+        self.models.count(event.model, event.outcome);
+        let tenant = match event.tenant {
+            TenantLabel::Named(name) => Some(name),
+            TenantLabel::Anonymous => Some("anonymous"),
+            TenantLabel::Unknown => None,
+        };
+        self.tenants.count(tenant, event.outcome);
+    }
+
+    /// A catalog came into use; `fresh` if it is what the source holds now.
+    pub fn catalog_in_use(&self, snapshot: &Snapshot, fresh: bool) {
+        let Revision(revision) = &snapshot.revision;
+        let label = snapshot.label.as_deref().unwrap_or_default();
+        self.catalog_info.clear();
+        self.catalog_info.get_or_create(&CatalogLabels { revision: revision.to_string(), label: label.to_owned() }).set(1);
+        self.catalog_stale(!fresh);
+    }
+
+    /// A load of the catalog ended.
+    pub fn reloaded(&self, result: Reload, at: SystemTime) {
+        match result {
+            Reload::Success => {
+                self.reload_success.inc();
+                let seconds = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+                self.last_success.set(i64::try_from(seconds).unwrap_or(i64::MAX));
+            }
+            Reload::Failure => {
+                self.reload_failure.inc();
+            }
+        }
+    }
+
+    pub fn catalog_stale(&self, stale: bool) {
+        self.stale.set(i64::from(stale));
+    }
+
+    /// How many ext_proc streams are open now.
+    #[must_use]
+    pub fn streams_in_flight(&self) -> i64 {
+        self.in_flight.get()
+    }
+
+    /// Counts a connection until it is dropped.
+    #[must_use]
+    pub fn connection(&self) -> ConnectionGuard {
+        self.connections.inc();
+        ConnectionGuard(self.connections.clone())
+    }
+
+    /// The text of `/metrics` and its content type: Prometheus's, or OpenMetrics for those who ask for it.
+    #[must_use]
+    pub fn text(&self, openmetrics: bool) -> (String, &'static str) {
+        let mut out = String::new();
+        let (written, kind) = if openmetrics {
+            (text::encode(&mut out, &self.registry), "application/openmetrics-text; version=1.0.0; charset=utf-8")
+        } else {
+            (prometheus_text::encode(&mut out, &self.registry), prometheus_text::CONTENT_TYPE)
+        };
+        // Writing to a string fails only if an encoder of ours does; half a page would be a lie.
+        if written.is_err() {
+            out.clear();
+        }
+        (out, kind)
+    }
+}
+
+/// An open connection.
+#[derive(Debug)]
+pub struct ConnectionGuard(Gauge);
+
+impl Drop for ConnectionGuard {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests;
