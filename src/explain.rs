@@ -2,6 +2,7 @@
 //! was considered, what was left out, and per attempt which cluster may serve. It calls the same core as the data path and adds
 //! nothing to the judgement.
 
+mod question;
 pub mod text;
 
 use serde_json::{Map, Value, json};
@@ -64,7 +65,7 @@ pub struct Explanation<'a> {
 /// Judges the request. `hide` hashes a session id, as it is hashed wherever it leaves us.
 #[must_use]
 pub fn explain<'a>(snapshot: &'a Snapshot, rules: &Rules, question: &Question, hide: &dyn Fn(&str) -> String) -> Explanation<'a> {
-    let (facts, origins) = facts(rules, question);
+    let (facts, origins) = facts(snapshot, rules, question);
     let mut considered = Vec::new();
     let resolution = resolve(snapshot, rules.policy, &facts, &mut considered);
     let attempts = question.attempts.unwrap_or(resolution.chain.len()).min(MAX_ATTEMPTS);
@@ -72,12 +73,20 @@ pub fn explain<'a>(snapshot: &'a Snapshot, rules: &Rules, question: &Question, h
     Explanation { snapshot, resolution, facts, origins, considered, random: question.random, attempts, session }
 }
 
-fn facts(rules: &Rules, question: &Question) -> (Facts, Vec<(&'static str, String)>) {
+impl Rules {
+    /// Which fields a decision waits for under this catalog.
+    #[must_use]
+    pub fn needs(&self, snapshot: &Snapshot) -> Needs {
+        Needs { tenant: !snapshot.tenants.is_empty(), session: false }
+    }
+}
+
+fn facts(snapshot: &Snapshot, rules: &Rules, question: &Question) -> (Facts, Vec<(&'static str, String)>) {
     let mut request = Request::new(question.path.as_deref().unwrap_or(DEFAULT_PATH));
     request.add_header(":method", question.method.as_deref().unwrap_or("POST"));
     question.headers.iter().for_each(|(name, value)| request.add_header(name, value));
     request.body.clone_from(&question.body);
-    let (mut facts, found) = request.read(&rules.plan, Needs { tenant: true, session: true }, &rules.limits);
+    let (mut facts, found) = request.read(&rules.plan, rules.needs(snapshot), &rules.limits);
     let mut origins = describe(&rules.plan, found);
     let mut given = |name: &'static str| {
         origins.retain(|(field, _)| *field != name);

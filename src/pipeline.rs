@@ -10,15 +10,15 @@ use crate::catalog::snapshot::Snapshot;
 use crate::catalog::store::Store;
 use crate::encode::reply::Answer;
 use crate::encode::{self, Decision};
+use crate::explain::Rules;
 use crate::extproc::exchange::{Cut, Intake};
 use crate::extproc::intake::EnvoyHead;
 use crate::extract::head::{self, Head};
-use crate::extract::reader::{Needs, Reader};
-use crate::extract::source::Plan;
-use crate::extract::{Facts, Found, Limits, Trouble};
+use crate::extract::reader::Reader;
+use crate::extract::{Facts, Found, Trouble};
 use crate::outcome::{HealthEffect, Outcome, Reason};
 use crate::proto::ProcessingRequest;
-use crate::resolve::{self, Policy, Resolution};
+use crate::resolve::{self, Resolution};
 use crate::secret::Keys;
 use crate::settings::{Publish, Settings};
 use crate::telemetry::{DecisionEvent, Metrics, StreamGuard, TenantLabel};
@@ -29,9 +29,7 @@ pub struct Pipeline {
     store: Arc<Store>,
     metrics: Arc<Metrics>,
     keys: Keys,
-    plan: Plan,
-    limits: Limits,
-    policy: Policy,
+    rules: Rules,
     publish: Publish,
     body_wait: Duration,
     /// Decision ids: a random start, then counted.
@@ -49,9 +47,7 @@ impl Pipeline {
             store,
             metrics,
             keys,
-            plan: settings.extract.plan.clone(),
-            limits: settings.limits.extract(),
-            policy: settings.extract.policy(),
+            rules: settings.rules(),
             publish: settings.publish.clone(),
             body_wait: settings.limits.body_wait,
             next_id: AtomicU64::new(u64::from_le_bytes(seed)),
@@ -141,8 +137,9 @@ impl Judgement {
             left_out: Vec::new(),
         };
         let Some(snapshot) = &self.snapshot else { return fault };
-        let judge =
-            |facts: &Facts| catch_unwind(AssertUnwindSafe(|| resolve::resolve(snapshot, self.pipeline.policy, facts, &mut ())));
+        let judge = |facts: &Facts| {
+            catch_unwind(AssertUnwindSafe(|| resolve::resolve(snapshot, self.pipeline.rules.policy, facts, &mut ())))
+        };
         judge(facts)
             .or_else(|_| {
                 tracing::error!(event = "fault", "a decision failed inside; the request is judged as `internal`");
@@ -223,9 +220,9 @@ impl Intake for Judgement {
             };
             let own = this.pipeline.own_headers();
             this.spoofed = own.map(|name| !name.is_empty() && request.header(name).next().is_some());
-            let needs =
-                Needs { tenant: this.snapshot.as_ref().is_some_and(|snapshot| !snapshot.tenants.is_empty()), session: false };
-            this.reader = Some(Reader::new(&request, &this.pipeline.plan, needs, &this.pipeline.limits));
+            let rules = &this.pipeline.rules;
+            let needs = this.snapshot.as_ref().map(|snapshot| rules.needs(snapshot)).unwrap_or_default();
+            this.reader = Some(Reader::new(&request, &rules.plan, needs, &rules.limits));
         });
     }
 

@@ -167,3 +167,6 @@ impl<'a, T: Trace> Judge<'a, T> {
         Verdict::Chain(reason, steps)
     }
 }
+
+#[cfg(test)]
+mod tests;

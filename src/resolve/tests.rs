@@ -1,0 +1,58 @@
+//! Runs `tests/cases/*` through the pure core: what a request becomes, as data.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::catalog::compile::compile;
+use crate::catalog::load::SourceFile;
+use crate::document::{Format, parse};
+use crate::explain::{Question, Rules, explain};
+
+fn cases() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let folders = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+    folders.filter(|folder| folder.join("requests.yaml").exists()).collect()
+}
+
+fn yaml(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap();
+    let (node, found) = parse(&path.display().to_string(), &text, Format::of("x.yaml"));
+    assert!(found.is_empty(), "{found:?}");
+    node.unwrap().to_json().unwrap()
+}
+
+/// The answer in the words that cases use: the contract's JSON, with the long lists boiled down.
+fn summary(answer: &Value) -> Value {
+    let list = |value: &Value, item: &dyn Fn(&Value) -> Value| value.as_array().unwrap().iter().map(item).collect::<Value>();
+    let mut summary = answer.clone();
+    summary["groups"] = list(&answer["chain"], &|group| group["name"].clone());
+    summary["clusters"] = list(&answer["chain"], &|group| list(&group["clusters"], &|cluster| cluster["cluster_name"].clone()));
+    summary["picks"] = list(&answer["attempts"], &|attempt| attempt["pick"].clone());
+    summary["left_out"] = list(&answer["left_out"], &|left| {
+        let what = if left["cluster"].is_null() { &left["group"] } else { &left["cluster"] };
+        json!(format!("{} {}", what.as_str().unwrap(), left["why"].as_str().unwrap()))
+    });
+    summary
+}
+
+#[test]
+fn every_case_gets_the_answer_it_expects() {
+    let mut count = 0;
+    for folder in cases() {
+        let catalog = fs::read_to_string(folder.join("catalog.yaml")).unwrap();
+        let accepted = compile(&[SourceFile::new("catalog.yaml", &catalog)]).unwrap();
+        for case in yaml(&folder.join("requests.yaml"))["requests"].as_array().unwrap() {
+            let name = format!("{}: {}", folder.file_name().unwrap().display(), case["name"].as_str().unwrap());
+            let question = Question::from_json(&case["ask"]).expect(&name);
+            let explanation = explain(&accepted.snapshot, &Rules::default(), &question, &|_| "hidden".to_owned());
+            let answer = summary(&explanation.to_json());
+            for (key, expected) in case["expect"].as_object().unwrap() {
+                assert_eq!(&answer[key], expected, "{name}: {key} in\n{}", explanation.to_text(false));
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 50, "the cases are missing");
+}
