@@ -26,3 +26,5 @@ pub mod secret;
 pub mod settings;
 #[cfg(feature = "server")]
 pub mod telemetry;
+#[cfg(test)]
+mod walls;

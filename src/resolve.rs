@@ -169,4 +169,6 @@ impl<'a, T: Trace> Judge<'a, T> {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;
