@@ -1,6 +1,9 @@
 //! What is wrong with a document an operator wrote, and where. The same diagnostics serve the catalog and the settings; this
 //! module knows neither.
 
+pub mod codes;
+pub mod render;
+
 use std::fmt;
 use std::sync::Arc;
 

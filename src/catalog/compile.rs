@@ -23,7 +23,7 @@ use clusters::Clusters;
 use findings::Findings;
 use groups::Groups;
 use models::Models;
-pub(super) use rules::Rules;
+pub(super) use rules::{KeyedChain, Rules};
 
 /// A snapshot and what its author may want to know.
 #[derive(Debug)]

@@ -128,7 +128,7 @@ pub struct Group {
 }
 
 /// An entry of a chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Entry {
     Group(GroupId),
     /// The model's own chain, in place.

@@ -53,7 +53,7 @@ impl Tenants {
         let id = TenantId(number(self.all.len()));
         self.keys(entry, id, ground);
         self.ids.insert(name.clone(), id);
-        self.written.push(Written::tenant(id, &name, own, &folded, &entry.place));
+        self.written.push(Written::tenant(&name, own, &folded, &entry.place));
         self.all.push(tenant(name, tier, folded, &entry.place));
     }
 

@@ -1,0 +1,219 @@
+//! Diagnostics for people and for programs. For people each shows its line with a mark under the place, as compilers do; API keys,
+//! hashes of keys and passwords in URLs are blacked out of that line. It does not decide where the text goes.
+
+use std::fmt::Write;
+
+use serde_json::json;
+
+use super::{Diagnostic, Severity, acceptable};
+
+/// The longest stretch of a line that is shown, in characters: catalogs in flow style have very long lines.
+const WIDTH: usize = 110;
+
+/// The diagnostics as text, one paragraph each; `source` finds the text behind a name, for the line that is shown.
+#[must_use]
+pub fn text<'s>(diagnostics: &[Diagnostic], source: impl Fn(&str) -> Option<&'s str>, colour: bool) -> String {
+    let paint = Paint { colour };
+    let mut out = String::new();
+    for diagnostic in diagnostics {
+        let line = source(&diagnostic.place.source).and_then(|text| excerpt(text, diagnostic));
+        // Writing to a string cannot fail.
+        let _ = paragraph(&mut out, diagnostic, line.as_ref(), paint);
+    }
+    out
+}
+
+/// `{"ok":bool,"diagnostics":[{severity, code, file, line, column, message, hint}]}`. Line and column are 0 if the source as a whole
+/// is meant.
+#[must_use]
+pub fn json(diagnostics: &[Diagnostic]) -> serde_json::Value {
+    let each = |diagnostic: &Diagnostic| {
+        json!({
+            "severity": diagnostic.severity.as_str(),
+            "code": diagnostic.code,
+            "file": &*diagnostic.place.source,
+            "line": diagnostic.place.line,
+            "column": diagnostic.place.column,
+            "message": diagnostic.message,
+            "hint": diagnostic.hint,
+        })
+    };
+    json!({"ok": acceptable(diagnostics), "diagnostics": diagnostics.iter().map(each).collect::<Vec<_>>()})
+}
+
+#[derive(Clone, Copy)]
+struct Paint {
+    colour: bool,
+}
+
+impl Paint {
+    fn on(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+/// A line, the part of it that is shown, and what is marked.
+struct Excerpt {
+    line: String,
+    /// Characters before the mark.
+    before: usize,
+    marked: usize,
+}
+
+fn paragraph(out: &mut String, diagnostic: &Diagnostic, line: Option<&Excerpt>, paint: Paint) -> std::fmt::Result {
+    let colour = if diagnostic.severity == Severity::Error { "1;31" } else { "1;33" };
+    let title = paint.on(colour, &format!("{}[{}]", diagnostic.severity.as_str(), diagnostic.code));
+    writeln!(out, "{title}{}", paint.on("1", &format!(": {}", diagnostic.message)))?;
+    let number = diagnostic.place.line.to_string();
+    let gutter = " ".repeat(number.len());
+    let bar = paint.on("1;34", "|");
+    writeln!(out, "{gutter}{} {}", paint.on("1;34", "-->"), diagnostic.place)?;
+    if let Some(line) = line {
+        writeln!(out, "{gutter} {bar}")?;
+        writeln!(out, "{} {bar} {}", paint.on("1;34", &number), line.line)?;
+        writeln!(out, "{gutter} {bar} {}{}", " ".repeat(line.before), paint.on(colour, &"^".repeat(line.marked)))?;
+    }
+    if let Some(hint) = &diagnostic.hint {
+        writeln!(out, "{gutter} {} {}", paint.on("1;34", "="), paint.on("1;36", "hint: ") + hint)?;
+    }
+    writeln!(out)
+}
+
+fn excerpt(text: &str, diagnostic: &Diagnostic) -> Option<Excerpt> {
+    let index = usize::try_from(diagnostic.place.line).ok()?.checked_sub(1)?;
+    let column = usize::try_from(diagnostic.place.column).ok()?.checked_sub(1)?;
+    let mut line = blacked_out(text, index)?;
+    let start = column.min(line.len());
+    let marked = token(&line[start..]);
+    // Of a long line, what is around the mark.
+    let skip = if line.len() > WIDTH { start.saturating_sub(WIDTH / 3).min(line.len() - WIDTH) } else { 0 };
+    let end = (skip + WIDTH).min(line.len());
+    let (cut_left, cut_right) = (skip > 0, end < line.len());
+    line = line[skip..end].to_vec();
+    let shown: String = line.into_iter().map(|character| if character.is_control() { ' ' } else { character }).collect();
+    let left = if cut_left { "… " } else { "" };
+    let right = if cut_right { " …" } else { "" };
+    let before = start - skip + left.chars().count();
+    Some(Excerpt { line: format!("{left}{shown}{right}"), before, marked: marked.min(end - start).max(1) })
+}
+
+/// The length of the word, or the quoted text, that starts here.
+fn token(rest: &[char]) -> usize {
+    let is_word = |character: &char| character.is_alphanumeric() || "_-.:/*$•".contains(*character);
+    match rest.first() {
+        Some(quote @ ('"' | '\'')) => rest.iter().skip(1).position(|character| character == quote).map_or(1, |length| length + 2),
+        _ => {
+            let length = rest.iter().take_while(|character| is_word(character)).count();
+            // `key:` and `a, b`: the punctuation at the end is no part of the word.
+            length - rest[..length].iter().rev().take_while(|character| **character == ':').count()
+        }
+    }
+}
+
+/// A line with every key and hash of a key blacked out, each character by one, so that columns stay.
+fn blacked_out(text: &str, index: usize) -> Option<Vec<char>> {
+    let lines: Vec<&str> = text.strip_prefix('\u{feff}').unwrap_or(text).lines().take(index + 1).collect();
+    let line = lines.get(index)?;
+    let mut characters: Vec<char> = line.chars().collect();
+    let mut black_out = |from: usize, until: &dyn Fn(char) -> bool| {
+        for character in characters.iter_mut().skip(from).take_while(|character| !until(**character)) {
+            if character.is_alphanumeric() || "_-+/=.".contains(*character) {
+                *character = '•';
+            }
+        }
+    };
+    let after = |word: &str| {
+        let ends = line.match_indices(word).map(|(at, _)| line[..at + word.len()].chars().count());
+        ends.collect::<Vec<_>>()
+    };
+    if is_in_key_list(&lines, index) {
+        black_out(0, &|_| false);
+    }
+    after("api_keys").into_iter().for_each(|from| black_out(from, &|character| character == ']'));
+    after("sha256:").into_iter().for_each(|from| black_out(from, &|character| !character.is_ascii_hexdigit()));
+    if line.contains('@') {
+        after("://").into_iter().for_each(|from| black_out(from, &|character| character == '@'));
+    }
+    Some(characters)
+}
+
+/// True if the line is an item of an `api_keys` list that began on a line before: the nearest line that is indented less names it.
+fn is_in_key_list(lines: &[&str], index: usize) -> bool {
+    let indentation = |line: &str| line.len() - line.trim_start().len();
+    let Some(line) = lines.get(index) else { return false };
+    let is_item = line.trim_start().starts_with('-');
+    let own = indentation(line);
+    let parent = lines[..index].iter().rev().filter(|line| !line.trim().is_empty()).find(|line| {
+        let other = indentation(line);
+        other < own || (is_item && other == own && !line.trim_start().starts_with('-'))
+    });
+    parent.is_some_and(|parent| parent.contains("api_keys"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnostic::Place;
+
+    fn at(line: u32, column: u32) -> Diagnostic {
+        let place = Place { line, column, ..Place::whole("a.yaml") };
+        Diagnostic::error("unknown-group", &place, "there is no priority group `clout`").hint("did you mean `cloud`?")
+    }
+
+    #[test]
+    fn a_diagnostic_points_at_its_line() {
+        let shown = text(&[at(2, 11)], |_| Some("models:\n  m: {chain: [clout]}\n"), false);
+        assert_eq!(
+            shown,
+            "error[unknown-group]: there is no priority group `clout`\n --> a.yaml:2:11\n  |\n2 |   m: {chain: [clout]}\n  \
+             |           ^\n  = hint: did you mean `cloud`?\n\n"
+        );
+        let shown = text(&[at(2, 15)], |_| Some("models:\n  m: {chain: [clout]}\n"), true);
+        assert!(shown.contains("\u{1b}[1;31m^^^^^\u{1b}[0m"), "{shown}");
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_the_mark() {
+        let line = format!("{}clout{}", "x".repeat(300), "y".repeat(300));
+        let shown = text(&[at(1, 301)], |_| Some(&line), false);
+        let shown: Vec<&str> = shown.lines().collect();
+        assert!(shown.iter().all(|line| line.chars().count() < 130), "{shown:?}");
+        assert_eq!(shown[4].find('^'), shown[3].find("clout").map(|at| at - "…".len() + 1));
+    }
+
+    #[test]
+    fn a_key_is_never_shown() {
+        for source in [
+            "tenants:\n  acme:\n    api_keys:\n    - sk-live-secret\n    - x",
+            "tenants:\n  acme:\n    api_keys:\n      - sk-live-secret",
+            "tenants:\n  acme:\n    api_keys: [\n      sk-live-secret",
+            "\n\n\ntenants: {acme: {api_keys: [sk-live-secret, b]}}",
+            "\n\n\ntenants: {acme: {api_keys: sk-live-secret}}",
+            "{\"tenants\": {\"acme\":\n\n   {\"api_keys\":\n     [\"sk-live-secret\"]}}}",
+            "\n\n\n  - sha256:5ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e7",
+            "\n\n\n  url: redis://user:secret@host",
+        ] {
+            let shown = text(&[at(4, 1)], |_| Some(source), false);
+            assert!(shown.contains("•") && !shown.contains("secret") && !shown.contains("5ec4e7"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_place_outside_the_text_shows_no_line() {
+        for place in [at(0, 0), at(9, 1), at(1, 0)] {
+            assert!(!text(&[place], |_| Some("a: b"), false).contains('^'));
+        }
+        assert!(text(&[at(1, 99)], |_| Some("a: b"), false).contains("     ^"));
+    }
+
+    #[test]
+    fn programs_get_every_field() {
+        let warning = Diagnostic::warning("unused-group", &Place::whole("a.yaml"), "no chain names it");
+        assert_eq!(
+            json(std::slice::from_ref(&warning)),
+            json!({"ok": true, "diagnostics": [{"severity": "warning", "code": "unused-group", "file": "a.yaml", "line": 0, "column": 0,
+                "message": "no chain names it", "hint": null}]})
+        );
+        assert_eq!(json(&[warning, at(1, 2)])["ok"], false);
+    }
+}
