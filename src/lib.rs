@@ -13,6 +13,8 @@ pub mod explain;
 #[cfg(feature = "server")]
 pub mod extproc;
 pub mod extract;
+#[cfg(feature = "server")]
+pub mod lab;
 pub mod names;
 pub mod outcome;
 #[cfg(feature = "server")]
