@@ -131,6 +131,11 @@ impl Provider {
         *lock(&self.desk.script) = Arc::new(script);
     }
 
+    /// From now on it always answers with this status.
+    pub fn answer_status(&self, status: u16) {
+        self.answer(move |_| Reply::status(status));
+    }
+
     /// Every request so far, in the order of arrival.
     #[must_use]
     pub fn seen(&self) -> Vec<Seen> {

@@ -7,7 +7,7 @@ use std::fmt;
 use serde_json::Value;
 
 /// The header by which a request is found again in logs and at providers.
-pub const ID_HEADER: &str = "x-lab-id";
+pub const ID_HEADER: &str = "x-request-id";
 
 /// What one attempt came to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 //! attempt? The answer is Envoy's, held against what the providers themselves recorded.
 
 use std::fmt::Display;
+use std::net::SocketAddr;
 
 use cascade::lab::config::{Cluster, EnvoySetup, Group, ProcessorAddress};
 use cascade::lab::trail::ID_HEADER;
@@ -10,7 +11,7 @@ use cascade::lab::{Attempt, DeadPort, Envoy, Provider, Request, Response, Trail}
 use crate::processor::{Processor, Script};
 
 /// A body that would be a chat completion.
-pub const CHAT: &str = "/v1/chat/completions";
+const CHAT: &str = "/v1/chat/completions";
 
 pub fn chat() -> Request {
     Request::post(CHAT, r#"{"model":"m","messages":[{"role":"user","content":"hello"}]}"#)
@@ -95,17 +96,33 @@ impl Plan {
             clusters.push(Cluster::new(name, port.address()));
             dead.push(port);
         }
-        let mut setup = EnvoySetup::new(ProcessorAddress::Tcp(processor.address()), clusters);
+        let setup = self.finish(EnvoySetup::new(ProcessorAddress::Tcp(processor.address()), clusters));
+        let envoy = ok(Envoy::start(&setup).await);
+        Gateway { envoy, processor, providers, _dead: dead }
+    }
+
+    /// The configuration alone, for one that is judged and not run.
+    pub fn setup(self) -> EnvoySetup {
+        let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
+        let clusters = self.providers.iter().map(|(name, _)| Cluster::new(name, nobody)).collect();
+        self.finish(EnvoySetup::new(ProcessorAddress::Tcp(nobody), clusters))
+    }
+
+    fn finish(self, mut setup: EnvoySetup) -> EnvoySetup {
         if !self.static_chain.is_empty() {
             setup.static_chain = self.static_chain.iter().map(|name| Group::of(name, name)).collect();
         }
         (self.change)(&mut setup);
-        let envoy = ok(Envoy::start(&setup).await);
-        Gateway { envoy, processor, providers, _dead: dead }
+        setup
     }
 }
 
 impl Gateway {
+    /// A gateway of parts that were started elsewhere.
+    pub fn of(envoy: Envoy, processor: Processor, providers: Vec<Provider>) -> Self {
+        Self { envoy, processor, providers, _dead: Vec::new() }
+    }
+
     pub fn provider(&self, name: &str) -> &Provider {
         self.providers.iter().find(|provider| provider.name() == name).unwrap()
     }
@@ -135,7 +152,8 @@ impl Gateway {
         ok(self.envoy.stat(name).await)
     }
 
-    fn recorded(&self, id: &str) -> Vec<String> {
+    /// The attempts of a request as the providers themselves saw them.
+    pub fn recorded(&self, id: &str) -> Vec<String> {
         let mut served: Vec<(u32, String)> = Vec::new();
         for provider in &self.providers {
             for seen in provider.seen().iter().filter(|seen| seen.header(ID_HEADER) == Some(id)) {

@@ -4,10 +4,15 @@
 //! Envoy is found through `ENVOY_BIN` or `PATH`, or installed into the cache directory on first use.
 
 #![allow(unreachable_pub, reason = "a test binary has no outside")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where it cannot go on")]
 
 mod answer;
 mod gateway;
 mod processor;
 
+mod body_modes;
+mod examples;
+mod failures;
 mod overrides;
+mod retries;
 mod route_cache;

@@ -9,8 +9,8 @@ use envoy_types::pb::envoy::service::ext_proc::v3::external_processor_server::{E
 use envoy_types::pb::envoy::service::ext_proc::v3::processing_request::Request;
 use envoy_types::pb::envoy::service::ext_proc::v3::{HttpBody, ProcessingRequest, ProcessingResponse};
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio_stream::wrappers::{TcpListenerStream, UnboundedReceiverStream};
 use tonic::{Status, Streaming};
 
@@ -92,7 +92,8 @@ pub fn hold_headers(answer: Answer, enough: usize) -> Script {
 pub struct Processor {
     address: SocketAddr,
     desk: Arc<Desk>,
-    server: JoinHandle<()>,
+    /// A runtime of its own, whose end takes every task and connection with it. `None` once stopped.
+    runtime: Option<Runtime>,
 }
 
 struct Desk {
@@ -102,7 +103,8 @@ struct Desk {
 
 impl Processor {
     pub async fn start(script: Script) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let desk = Arc::new(Desk { script: Mutex::new(script), heard: Mutex::default() });
         let service = ExternalProcessorServer::new(Scripted(Arc::clone(&desk)))
@@ -110,8 +112,9 @@ impl Processor {
             .max_encoding_message_size(64 << 20);
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_serving::<ExternalProcessorServer<Scripted>>().await;
-        let server = tokio::spawn(async move {
-            let incoming = TcpListenerStream::new(listener);
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.spawn(async move {
+            let incoming = TcpListenerStream::new(TcpListener::from_std(listener).unwrap());
             tonic::transport::Server::builder()
                 .add_service(service)
                 .add_service(health_service)
@@ -119,7 +122,7 @@ impl Processor {
                 .await
                 .unwrap();
         });
-        Self { address, desk, server }
+        Self { address, desk, runtime: Some(runtime) }
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -146,11 +149,16 @@ impl Processor {
             })
             .collect()
     }
+
+    /// Closes the port and every connection, as a killed process does.
+    pub fn stop(&mut self) {
+        self.runtime.take().map(Runtime::shutdown_background);
+    }
 }
 
 impl Drop for Processor {
     fn drop(&mut self) {
-        self.server.abort();
+        self.stop();
     }
 }
 
