@@ -14,10 +14,12 @@ pub mod trail;
 
 use std::fmt;
 use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub use client::{Request, Response};
-pub use config::{BodyMode, Cluster, EnvoySetup, Group, ProcessorAddress};
+pub use config::{BodyMode, Cluster, EnvoySetup, Group};
 pub use envoy::Envoy;
 pub use provider::{DeadPort, Provider, Reply, Seen};
 pub use scratch::Scratch;
@@ -41,6 +43,35 @@ impl fmt::Display for Trouble {
 }
 
 impl std::error::Error for Trouble {}
+
+/// Where something listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl From<SocketAddr> for Endpoint {
+    fn from(address: SocketAddr) -> Self {
+        Self::Tcp(address)
+    }
+}
+
+impl From<&Endpoint> for Endpoint {
+    fn from(endpoint: &Endpoint) -> Self {
+        endpoint.clone()
+    }
+}
+
+impl fmt::Display for Endpoint {
+    /// As Cascade's flags have it: `host:port` or `unix:/path`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
 
 pub type Result<T> = std::result::Result<T, Trouble>;
 

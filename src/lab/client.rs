@@ -1,15 +1,14 @@
 //! A client of one request per connection that can be as slow as a test needs: it writes the head, then pieces of the body when
 //! told to. It speaks HTTP/1.1 by hand, since the point is who sends which bytes when.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinHandle;
 
-use super::{Result, Trouble};
+use super::{Endpoint, Result, Trouble};
 
 /// Longer than anything an Envoy of the laboratory may take; only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -45,7 +44,7 @@ impl Request {
     ///
     /// # Errors
     /// When no answer can be read.
-    pub async fn send(&self, to: SocketAddr) -> Result<Response> {
+    pub async fn send(&self, to: impl Into<Endpoint>) -> Result<Response> {
         let mut slow = self.begin(to, Some(self.body.len())).await?;
         slow.write(&self.body).await;
         slow.response().await
@@ -55,17 +54,27 @@ impl Request {
     ///
     /// # Errors
     /// When the connection cannot be made.
-    pub async fn begin(&self, to: SocketAddr, length: Option<usize>) -> Result<Sending> {
-        let stream = TcpStream::connect(to).await.map_err(|error| Trouble::new(format!("connecting to {to}"), error))?;
-        let (reader, mut writer) = stream.into_split();
-        let _ = writer.write_all(self.head(to, length).as_bytes()).await;
-        Ok(Sending { writer, chunked: length.is_none(), answer: tokio::spawn(read_response(reader)) })
+    pub async fn begin(&self, to: impl Into<Endpoint>, length: Option<usize>) -> Result<Sending> {
+        let to = to.into();
+        let head = self.head(&to, length);
+        let no_way = |error| Trouble::new(format!("connecting to {to}"), error);
+        match &to {
+            Endpoint::Tcp(address) => {
+                let (reader, writer) = TcpStream::connect(address).await.map_err(no_way)?.into_split();
+                Ok(Sending::begin(reader, writer, &head, length.is_none()).await)
+            }
+            Endpoint::Unix(path) => {
+                let (reader, writer) = UnixStream::connect(path).await.map_err(no_way)?.into_split();
+                Ok(Sending::begin(reader, writer, &head, length.is_none()).await)
+            }
+        }
     }
 
-    fn head(&self, to: SocketAddr, length: Option<usize>) -> String {
+    fn head(&self, to: &Endpoint, length: Option<usize>) -> String {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
         if !self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
-            head.push_str(&format!("host: {to}\r\n"));
+            let host = if let Endpoint::Tcp(address) = to { address.to_string() } else { "localhost".to_owned() };
+            head.push_str(&format!("host: {host}\r\n"));
         }
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
@@ -81,14 +90,23 @@ impl Request {
 }
 
 /// A request under way: the head is sent, the body is not.
-#[derive(Debug)]
 pub struct Sending {
-    writer: OwnedWriteHalf,
+    writer: Box<dyn AsyncWrite + Send + Unpin>,
     chunked: bool,
     answer: JoinHandle<Result<Response>>,
 }
 
 impl Sending {
+    async fn begin(
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        mut writer: impl AsyncWrite + Send + Unpin + 'static,
+        head: &str,
+        chunked: bool,
+    ) -> Self {
+        let _ = writer.write_all(head.as_bytes()).await;
+        Self { writer: Box::new(writer), chunked, answer: tokio::spawn(read_response(reader)) }
+    }
+
     /// Sends a piece of the body. A peer that has closed is no error: its answer says why.
     pub async fn write(&mut self, piece: &[u8]) {
         if piece.is_empty() {
@@ -147,7 +165,7 @@ impl Response {
     }
 }
 
-async fn read_response(mut reader: OwnedReadHalf) -> Result<Response> {
+async fn read_response(mut reader: impl AsyncRead + Unpin) -> Result<Response> {
     let mut bytes = Vec::new();
     // A reset after the answer is how a server ends a request that it did not read to its end.
     let ended = reader.read_to_end(&mut bytes).await;

@@ -6,8 +6,9 @@ mod yaml;
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
+
+use super::Endpoint;
 
 /// The namespace from which `priority_group` reads the override.
 pub const OVERRIDE_NAMESPACE: &str = "cascade";
@@ -34,13 +35,6 @@ impl fmt::Display for BodyMode {
             Self::FullDuplexStreamed => "FULL_DUPLEX_STREAMED",
         })
     }
-}
-
-/// Where the processor listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ProcessorAddress {
-    Tcp(SocketAddr),
-    Unix(PathBuf),
 }
 
 /// How Envoy learns that the processor is away before it sends a request there.
@@ -100,7 +94,7 @@ pub struct EnvoySetup {
     pub clusters: Vec<Cluster>,
     /// What Envoy does without an override; at least one group.
     pub static_chain: Vec<Group>,
-    pub processor: ProcessorAddress,
+    pub processor: Endpoint,
     pub processor_watch: ProcessorWatch,
     pub body_mode: BodyMode,
     pub failure_mode_allow: bool,
@@ -120,12 +114,14 @@ pub struct EnvoySetup {
     pub max_retries: Option<u32>,
     /// `request_attributes` of ext_proc.
     pub request_attributes: Vec<String>,
+    /// Headers that Envoy adds to answers, in its format language.
+    pub response_headers: Vec<(String, String)>,
 }
 
 impl EnvoySetup {
     /// A gateway in front of these clusters: BUFFERED, fail open, the static chain one group per cluster in this order.
     #[must_use]
-    pub fn new(processor: ProcessorAddress, clusters: Vec<Cluster>) -> Self {
+    pub fn new(processor: Endpoint, clusters: Vec<Cluster>) -> Self {
         let static_chain = clusters.iter().map(|cluster| Group::of(&cluster.name, &cluster.name)).collect();
         Self {
             clusters,
@@ -144,6 +140,7 @@ impl EnvoySetup {
             refresh_cluster_on_retry: true,
             max_retries: Some(1000),
             request_attributes: Vec::new(),
+            response_headers: Vec::new(),
         }
     }
 }

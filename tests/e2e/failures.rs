@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use cascade::lab::config::{ProcessorAddress, ProcessorWatch};
+use cascade::lab::config::ProcessorWatch;
 use cascade::lab::trail::ID_HEADER;
-use cascade::lab::{BodyMode, DeadPort, EnvoySetup};
+use cascade::lab::{BodyMode, DeadPort, Endpoint, EnvoySetup};
 use envoy_types::pb::envoy::service::ext_proc::v3::processing_request::Request as Message;
 
 use crate::answer::{Answer, reject};
@@ -51,7 +51,7 @@ async fn an_immediate_response_in_either_phase_is_what_the_client_gets_and_nothi
 /// Twelve requests with a body while the processor refuses connections: the statuses that the clients saw.
 async fn without_processor(mode: BodyMode, watch: ProcessorWatch) -> Vec<u16> {
     let dead = DeadPort::reserve().unwrap();
-    let nobody = ProcessorAddress::Tcp(dead.address());
+    let nobody = Endpoint::Tcp(dead.address());
     let gateway = providers(&[("fixed", 200)]).with(move |setup: &mut EnvoySetup| {
         setup.processor = nobody;
         setup.body_mode = mode;

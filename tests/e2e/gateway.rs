@@ -4,9 +4,8 @@
 use std::fmt::Display;
 use std::net::SocketAddr;
 
-use cascade::lab::config::{Cluster, EnvoySetup, Group, ProcessorAddress};
 use cascade::lab::trail::ID_HEADER;
-use cascade::lab::{Attempt, DeadPort, Envoy, Provider, Request, Response, Trail};
+use cascade::lab::{Attempt, Cluster, DeadPort, Endpoint, Envoy, EnvoySetup, Group, Provider, Request, Response, Trail};
 
 use crate::processor::{Processor, Script};
 
@@ -96,7 +95,7 @@ impl Plan {
             clusters.push(Cluster::new(name, port.address()));
             dead.push(port);
         }
-        let setup = self.finish(EnvoySetup::new(ProcessorAddress::Tcp(processor.address()), clusters));
+        let setup = self.finish(EnvoySetup::new(Endpoint::Tcp(processor.address()), clusters));
         let envoy = ok(Envoy::start(&setup).await);
         Gateway { envoy, processor, providers, _dead: dead }
     }
@@ -105,7 +104,7 @@ impl Plan {
     pub fn setup(self) -> EnvoySetup {
         let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
         let clusters = self.providers.iter().map(|(name, _)| Cluster::new(name, nobody)).collect();
-        self.finish(EnvoySetup::new(ProcessorAddress::Tcp(nobody), clusters))
+        self.finish(EnvoySetup::new(Endpoint::Tcp(nobody), clusters))
     }
 
     fn finish(self, mut setup: EnvoySetup) -> EnvoySetup {

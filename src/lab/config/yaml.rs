@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
-use super::{BodyMode, Cluster, DECISION_NAMESPACE, EnvoySetup, OVERRIDE_NAMESPACE, ProcessorAddress, ProcessorWatch};
+use super::{BodyMode, Cluster, DECISION_NAMESPACE, EnvoySetup, OVERRIDE_NAMESPACE, ProcessorWatch};
+use crate::lab::Endpoint;
 use crate::lab::trail::ID_HEADER;
 
 impl EnvoySetup {
@@ -38,6 +39,7 @@ static_resources:
             - name: providers
               domains: ["*"]
               include_request_attempt_count: true
+              response_headers_to_add: [{response_headers}]
               routes:
               - match: {{prefix: /}}
                 route:
@@ -48,6 +50,7 @@ static_resources:
             request_log = access_log(10, "request", &format!(", decision: '%DYNAMIC_METADATA({DECISION_NAMESPACE})%'")),
             ext_proc = self.ext_proc(),
             attempt_log = access_log(14, "attempt", ", attempt: '%REQ(x-envoy-attempt-count)%'"),
+            response_headers = self.response_headers(),
             route = self.route(),
             processor = self.processor(),
         )
@@ -79,6 +82,11 @@ static_resources:
             untyped = self.untyped.join(", "),
             typed = self.typed.join(", "),
         )
+    }
+
+    fn response_headers(&self) -> String {
+        let header = |(name, value): &(String, String)| format!("{{header: {{key: {name}, value: '{value}'}}}}");
+        self.response_headers.iter().map(header).collect::<Vec<_>>().join(", ")
     }
 
     fn route(&self) -> String {
@@ -126,8 +134,8 @@ static_resources:
 
     fn processor(&self) -> String {
         let address = match &self.processor {
-            ProcessorAddress::Tcp(address) => socket(*address),
-            ProcessorAddress::Unix(path) => format!("{{pipe: {{path: '{}'}}}}", path.display()),
+            Endpoint::Tcp(address) => socket(*address),
+            Endpoint::Unix(path) => format!("{{pipe: {{path: '{}'}}}}", path.display()),
         };
         let watch = match self.processor_watch {
             ProcessorWatch::Nothing => String::new(),
