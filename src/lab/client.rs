@@ -40,14 +40,15 @@ impl Request {
         self
     }
 
-    /// Sends it whole and reads the answer.
+    /// Sends it whole, head and body in one write, and reads the answer.
     ///
     /// # Errors
     /// When no answer can be read.
     pub async fn send(&self, to: impl Into<Endpoint>) -> Result<Response> {
-        let mut slow = self.begin(to, Some(self.body.len())).await?;
-        slow.write(&self.body).await;
-        slow.response().await
+        let to = to.into();
+        let mut bytes = self.head(&to, Some(self.body.len())).into_bytes();
+        bytes.extend_from_slice(&self.body);
+        Sending::open(&to, &bytes, false).await?.response().await
     }
 
     /// Opens a connection and sends the head alone. `length` is the declared length of the body, `None` sends it in chunks.
@@ -56,18 +57,7 @@ impl Request {
     /// When the connection cannot be made.
     pub async fn begin(&self, to: impl Into<Endpoint>, length: Option<usize>) -> Result<Sending> {
         let to = to.into();
-        let head = self.head(&to, length);
-        let no_way = |error| Trouble::new(format!("connecting to {to}"), error);
-        match &to {
-            Endpoint::Tcp(address) => {
-                let (reader, writer) = TcpStream::connect(address).await.map_err(no_way)?.into_split();
-                Ok(Sending::begin(reader, writer, &head, length.is_none()).await)
-            }
-            Endpoint::Unix(path) => {
-                let (reader, writer) = UnixStream::connect(path).await.map_err(no_way)?.into_split();
-                Ok(Sending::begin(reader, writer, &head, length.is_none()).await)
-            }
-        }
+        Sending::open(&to, self.head(&to, length).as_bytes(), length.is_none()).await
     }
 
     fn head(&self, to: &Endpoint, length: Option<usize>) -> String {
@@ -97,14 +87,30 @@ pub struct Sending {
 }
 
 impl Sending {
-    async fn begin(
+    async fn open(to: &Endpoint, first: &[u8], chunked: bool) -> Result<Self> {
+        let no_way = |error| Trouble::new(format!("connecting to {to}"), error);
+        match to {
+            Endpoint::Tcp(address) => {
+                let (reader, writer) = TcpStream::connect(address).await.map_err(no_way)?.into_split();
+                Ok(Self::over(reader, writer, first, chunked).await)
+            }
+            Endpoint::Unix(path) => {
+                let (reader, writer) = UnixStream::connect(path).await.map_err(no_way)?.into_split();
+                Ok(Self::over(reader, writer, first, chunked).await)
+            }
+        }
+    }
+
+    async fn over(
         reader: impl AsyncRead + Send + Unpin + 'static,
         mut writer: impl AsyncWrite + Send + Unpin + 'static,
-        head: &str,
+        first: &[u8],
         chunked: bool,
     ) -> Self {
-        let _ = writer.write_all(head.as_bytes()).await;
-        Self { writer: Box::new(writer), chunked, answer: tokio::spawn(read_response(reader)) }
+        // The answer is read from the start: a server may say no before it has seen everything.
+        let answer = tokio::spawn(read_response(reader));
+        let _ = writer.write_all(first).await;
+        Self { writer: Box::new(writer), chunked, answer }
     }
 
     /// Sends a piece of the body. A peer that has closed is no error: its answer says why.

@@ -76,6 +76,26 @@ async fn full_duplex_without_a_processor_is_500_in_spite_of_failure_mode_allow()
     assert_eq!(without_processor(BodyMode::FullDuplexStreamed, ProcessorWatch::Nothing).await, [500; 12]);
 }
 
+// Fact 32, the reason behind it: a client whose body comes after the stream has failed is not hurt.
+#[tokio::test]
+async fn full_duplex_without_a_processor_fails_open_while_no_chunk_has_come() {
+    let dead = DeadPort::reserve().unwrap();
+    let nobody = Endpoint::Tcp(dead.address());
+    let gateway = providers(&[("fixed", 200)]).with(move |setup: &mut EnvoySetup| {
+        setup.processor = nobody;
+        setup.body_mode = BodyMode::FullDuplexStreamed;
+    });
+    let gateway = gateway.start(at_body(Answer::empty())).await;
+    let (id, body) = (gateway.envoy.next_id(), chat().body);
+
+    let mut sending = ok(chat().header(ID_HEADER, &id).begin(gateway.envoy.address(), Some(body.len())).await);
+    ok(gateway.envoy.stat_reaches("http.ingress.ext_proc.failure_mode_allowed", 1).await);
+    sending.write(&body).await;
+    let response = ok(sending.response().await);
+
+    gateway.told(&id, response).await.went("fixed(200)");
+}
+
 // Fact 32
 #[tokio::test]
 async fn a_health_check_of_the_processor_lets_full_duplex_fail_open() {
