@@ -10,6 +10,7 @@ pub mod config;
 pub mod envoy;
 pub mod provider;
 pub mod scratch;
+pub mod serve;
 pub mod trail;
 
 use std::fmt;
@@ -23,6 +24,7 @@ pub use config::{BodyMode, Cluster, EnvoySetup, Group};
 pub use envoy::Envoy;
 pub use provider::{DeadPort, Provider, Reply, Seen};
 pub use scratch::Scratch;
+pub use serve::Serve;
 pub use trail::{Attempt, Trail};
 
 /// Why the laboratory could not be set up or read, in words that say what to do about it.

@@ -197,7 +197,7 @@ fn stop(child: &mut Child) {
 }
 
 /// The end of a log, for a message.
-fn tail(path: &Path) -> String {
+pub(super) fn tail(path: &Path) -> String {
     const SHOWN: usize = 6000;
     let text = fs::read_to_string(path).unwrap_or_default();
     let start = text.char_indices().rev().nth(SHOWN).map_or(0, |(index, _)| index);
