@@ -4,6 +4,8 @@
 //! The core (everything not behind the `server` feature) is pure: bytes and a catalog in, a decision out.
 
 pub mod catalog;
+#[cfg(feature = "server")]
+pub mod demo;
 pub mod diagnostic;
 pub mod document;
 #[cfg(feature = "server")]
@@ -13,6 +15,8 @@ pub mod explain;
 #[cfg(feature = "server")]
 pub mod extproc;
 pub mod extract;
+#[cfg(feature = "server")]
+pub mod lab;
 pub mod names;
 pub mod outcome;
 #[cfg(feature = "server")]

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# CPU microseconds per exchange of `cascade serve`, beside those of examples/noop.rs (a processor that does nothing), taken in turns
+# on this machine under h2load: one gRPC stream per exchange with the two messages of BUFFERED. Prints each round, then the medians
+# and their ratio. The catalog has 1,000 models and 10,000 tenants.
+#
+#   benches/load.sh [ROUNDS]            default 3
+#   CASCADE="path/to/cascade" benches/load.sh    measures another binary
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+ROUNDS=${1:-3}
+CLIENTS=4 STREAMS=32
+
+command -v h2load >/dev/null || { echo "h2load is missing: apt-get install -y nghttp2-client" >&2; exit 2; }
+cargo build --release --quiet --bin cascade --example noop --example load_kit
+CASCADE=${CASCADE:-target/release/cascade}
+NOOP=target/release/examples/noop
+KIT=target/release/examples/load_kit
+TICKS=$(getconf CLK_TCK)
+
+work=$(mktemp -d)
+pids=()
+cleanup() { for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done; rm -rf "$work"; }
+trap cleanup EXIT
+
+# Waits until the log of process $1 tells the address it listens on, and prints it.
+address_of() {
+  local pid=$1 log=$2
+  for _ in $(seq 300); do
+    local found
+    found=$(grep -oE "$3" "$log" | grep -oE '127\.0\.0\.1:[0-9]+' | head -1 || true)
+    if [ -n "$found" ]; then echo "$found"; return; fi
+    kill -0 "$pid" 2>/dev/null || break
+    sleep 0.1
+  done
+  echo "the server did not start:" >&2; cat "$log" >&2; return 1
+}
+
+"$KIT" catalog "$work"
+"$NOOP" 127.0.0.1:0 2>"$work/noop.log" & pids+=($!); noop_pid=$!
+"$CASCADE" serve --config "$work/cascade.yaml" --catalog "$work/catalog" --listen 127.0.0.1:0 --admin 127.0.0.1:0 \
+  >"$work/cascade.log" 2>&1 & pids+=($!); cascade_pid=$!
+noop_at=$(address_of "$noop_pid" "$work/noop.log" 'listening on .*')
+cascade_at=$(address_of "$cascade_pid" "$work/cascade.log" "${CASCADE_LISTENING:-(ext_proc|listen|gRPC|grpc)[^\n]*}")
+
+ticks() { awk '{print $14 + $15}' "/proc/$1/stat"; }
+
+# One run: $1 name, $2 pid, $3 address, $4 body size, $5 exchanges. Prints µs of CPU per exchange.
+run() {
+  local name=$1 pid=$2 at=$3 size=$4 count=$5 before after out expected data
+  expected=$("$KIT" check "$at" "$size" 2>"$work/$name.check") || { cat "$work/$name.check" >&2; return 1; }
+  before=$(ticks "$pid")
+  out=$(h2load -n "$count" -c "$CLIENTS" -m "$STREAMS" -t 1 -d "$work/$size.bin" \
+    -H 'content-type: application/grpc' -H 'te: trailers' \
+    "http://$at/envoy.service.ext_proc.v3.ExternalProcessor/Process")
+  after=$(ticks "$pid")
+  grep -q "$count succeeded, 0 failed, 0 errored" <<<"$out" || { echo "$name: $out" >&2; return 1; }
+  # Answers must be real: an error would be headers without data.
+  data=$(sed -nE 's/^traffic:.*\(([0-9]+)\) data$/\1/p' <<<"$out")
+  awk -v data="$data" -v count="$count" -v expected="$expected" -v name="$name" 'BEGIN {
+    average = data / count
+    if (average < expected * 0.9 || average > expected * 1.1) {
+      printf "%s: %d bytes of answers per exchange instead of %d\n", name, average, expected > "/dev/stderr"; exit 1
+    }
+  }'
+  awk -v ticks=$((after - before)) -v hz="$TICKS" -v count="$count" 'BEGIN {printf "%.2f\n", ticks / hz * 1e6 / count}'
+}
+
+median() { sort -n | awk '{v[NR] = $1} END {print (NR % 2) ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2}'; }
+
+for point in 1024:100000 102400:20000; do
+  size=${point%:*} count=${point#*:}
+  "$KIT" exchange "$size" "$work/$size.bin"
+  : >"$work/noop.$size"; : >"$work/cascade.$size"
+  # The first run of each warms up and is not counted.
+  for round in $(seq 0 "$ROUNDS"); do
+    floor=$(run noop "$noop_pid" "$noop_at" "$size" "$count")
+    ours=$(run cascade "$cascade_pid" "$cascade_at" "$size" "$count")
+    [ "$round" -eq 0 ] && continue
+    echo "$floor" >>"$work/noop.$size"; echo "$ours" >>"$work/cascade.$size"
+    printf '%7d bytes, round %d: noop %6.2f µs, cascade %6.2f µs\n' "$size" "$round" "$floor" "$ours"
+  done
+  floor=$(median <"$work/noop.$size") ours=$(median <"$work/cascade.$size")
+  awk -v size="$size" -v floor="$floor" -v ours="$ours" \
+    'BEGIN {printf "%7d bytes, median:  noop %6.2f µs, cascade %6.2f µs, ratio %.2f\n", size, floor, ours, ours / floor}'
+done
+cat "$work/cascade.check"

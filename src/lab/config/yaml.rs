@@ -1,0 +1,188 @@
+//! The description as Envoy reads it: YAML, with ports that Envoy chooses and access logs on standard output.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use super::{BodyMode, Cluster, DECISION_NAMESPACE, EnvoySetup, OVERRIDE_NAMESPACE, ProcessorWatch};
+use crate::lab::Endpoint;
+use crate::lab::trail::ID_HEADER;
+
+impl EnvoySetup {
+    /// The configuration. Ports are Envoy's to choose; access logs go to standard output.
+    #[must_use]
+    pub fn to_yaml(&self) -> String {
+        let clusters: String = self.clusters.iter().map(|cluster| self.provider(cluster)).collect();
+        format!(
+            r#"admin: {{address: {{socket_address: {{address: 127.0.0.1, port_value: 0}}}}}}
+static_resources:
+  listeners:
+  - name: ingress
+    address: {{socket_address: {{address: 127.0.0.1, port_value: 0}}}}
+    per_connection_buffer_limit_bytes: {buffer}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: ingress
+          access_log:
+{request_log}
+          http_filters:
+{ext_proc}
+          - name: envoy.filters.http.router
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
+              upstream_log:
+{attempt_log}
+          route_config:
+            virtual_hosts:
+            - name: providers
+              domains: ["*"]
+              include_request_attempt_count: true
+              response_headers_to_add: [{response_headers}]
+              routes:
+              - match: {{prefix: /}}
+                route:
+{route}
+  clusters:
+{clusters}{processor}"#,
+            buffer = self.buffer_limit,
+            request_log = access_log(10, "request", &format!(", decision: '%DYNAMIC_METADATA({DECISION_NAMESPACE})%'")),
+            ext_proc = self.ext_proc(),
+            attempt_log = access_log(14, "attempt", ", attempt: '%REQ(x-envoy-attempt-count)%'"),
+            response_headers = self.response_headers(),
+            route = self.route(),
+            processor = self.processor(),
+        )
+    }
+
+    fn ext_proc(&self) -> String {
+        // Fact 7: FULL_DUPLEX_STREAMED is refused without the trailers.
+        let trailers = if self.body_mode == BodyMode::FullDuplexStreamed { "SEND" } else { "SKIP" };
+        format!(
+            r#"          - name: envoy.filters.http.ext_proc
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor
+              grpc_service: {{envoy_grpc: {{cluster_name: processor}}}}
+              failure_mode_allow: {fail_open}
+              message_timeout: {timeout}s
+              allow_mode_override: {mode_override}
+              request_attributes: [{attributes}]
+              processing_mode:
+                request_header_mode: SEND
+                request_body_mode: {mode}
+                request_trailer_mode: {trailers}
+                response_header_mode: SKIP
+              metadata_options: {{receiving_namespaces: {{untyped: [{untyped}], typed: [{typed}]}}}}"#,
+            fail_open = self.failure_mode_allow,
+            timeout = self.message_timeout.as_secs_f64(),
+            mode_override = self.allow_mode_override,
+            attributes = self.request_attributes.join(", "),
+            mode = self.body_mode,
+            untyped = self.untyped.join(", "),
+            typed = self.typed.join(", "),
+        )
+    }
+
+    fn response_headers(&self) -> String {
+        let header = |(name, value): &(String, String)| format!("{{header: {{key: {name}, value: '{value}'}}}}");
+        self.response_headers.iter().map(header).collect::<Vec<_>>().join(", ")
+    }
+
+    fn route(&self) -> String {
+        let mut groups = String::new();
+        for group in &self.static_chain {
+            let clusters: Vec<_> =
+                group.clusters.iter().map(|(name, weight)| format!("{{cluster_name: {name}, weight: {weight}}}")).collect();
+            let _ = write!(groups, "\n                        - {{name: {}, clusters: [{}]}}", group.name, clusters.join(", "));
+        }
+        let header =
+            self.header_name.iter().fold(String::new(), |_, name| format!("\n                        header_name: {name}"));
+        format!(
+            r#"                  timeout: 15s
+                  inline_cluster_specifier_plugin:
+                    extension:
+                      name: envoy.router.cluster_specifier_plugin.priority_group
+                      typed_config:
+                        "@type": type.googleapis.com/envoy.extensions.router.cluster_specifiers.priority_group.v3.PriorityGroupClusterSpecifier
+                        override_metadata_namespace: {OVERRIDE_NAMESPACE}{header}
+                        priority_groups:{groups}
+                  retry_policy:
+                    retry_on: connect-failure,refused-stream,reset,retriable-status-codes
+                    retriable_status_codes: [429, 500, 502, 503, 504]
+                    num_retries: {retries}
+                    refresh_cluster_on_retry: {refresh}
+                    retry_back_off: {{base_interval: 0.005s, max_interval: 0.01s}}"#,
+            retries = self.num_retries,
+            refresh = self.refresh_cluster_on_retry,
+        )
+    }
+
+    fn provider(&self, cluster: &Cluster) -> String {
+        let status = if cluster.unhealthy { ", health_status: UNHEALTHY" } else { "" };
+        let mut levels = vec![locality(&cluster.hosts, 0, status)];
+        levels.extend(cluster.last_resort.map(|host| locality(&[host], 1, "")));
+        let panic = cluster.panic_threshold.map_or(String::new(), panic_threshold);
+        let breaker =
+            self.max_retries.map_or(String::new(), |max| format!(", circuit_breakers: {{thresholds: [{{max_retries: {max}}}]}}"));
+        format!(
+            "  - {{name: {name}, type: STATIC, connect_timeout: 1s{panic}{breaker},\n     load_assignment: {{cluster_name: {name}, endpoints: [{levels}]}}}}\n",
+            name = cluster.name,
+            levels = levels.join(", "),
+        )
+    }
+
+    fn processor(&self) -> String {
+        let address = match &self.processor {
+            Endpoint::Tcp(address) => socket(*address),
+            Endpoint::Unix(path) => format!("{{pipe: {{path: '{}'}}}}", path.display()),
+        };
+        let watch = match self.processor_watch {
+            ProcessorWatch::Nothing => String::new(),
+            ProcessorWatch::HealthCheck => format!(
+                "\n    health_checks: [{{timeout: 0.2s, interval: 0.2s, no_traffic_interval: 0.2s, unhealthy_threshold: 1, healthy_threshold: 1, grpc_health_check: {{}}}}]\n    {}",
+                &panic_threshold(0)[2..]
+            ),
+            ProcessorWatch::OutlierDetection => format!(
+                "\n    outlier_detection: {{consecutive_5xx: 1, base_ejection_time: 30s, max_ejection_percent: 100}}\n    {}",
+                &panic_threshold(0)[2..]
+            ),
+        };
+        format!(
+            r#"  - name: processor
+    type: STATIC
+    connect_timeout: 1s
+    typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config: {{http2_protocol_options: {{}}}}
+    load_assignment: {{cluster_name: processor, endpoints: [{{lb_endpoints: [{{endpoint: {{address: {address}}}}}]}}]}}{watch}
+"#
+        )
+    }
+}
+
+fn panic_threshold(percent: u32) -> String {
+    format!(", common_lb_config: {{healthy_panic_threshold: {{value: {percent}}}}}")
+}
+
+fn socket(address: SocketAddr) -> String {
+    format!("{{socket_address: {{address: '{}', port_value: {}}}}}", address.ip(), address.port())
+}
+
+fn locality(hosts: &[SocketAddr], priority: u32, status: &str) -> String {
+    let hosts: Vec<_> = hosts.iter().map(|host| format!("{{endpoint: {{address: {}}}{status}}}", socket(*host))).collect();
+    format!("{{priority: {priority}, lb_endpoints: [{}]}}", hosts.join(", "))
+}
+
+/// One JSON line per `kind`, read back by [`super::trail`].
+fn access_log(indent: usize, kind: &str, more: &str) -> String {
+    let pad = " ".repeat(indent);
+    format!(
+        r#"{pad}- name: envoy.access_loggers.stdout
+{pad}  typed_config:
+{pad}    "@type": type.googleapis.com/envoy.extensions.access_loggers.stream.v3.StdoutAccessLog
+{pad}    log_format:
+{pad}      json_format: {{kind: {kind}, id: '%REQ({ID_HEADER})%', cluster: '%UPSTREAM_CLUSTER%', code: '%RESPONSE_CODE%', flags: '%RESPONSE_FLAGS%'{more}}}"#
+    )
+}

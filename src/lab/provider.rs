@@ -1,0 +1,206 @@
+//! Stub providers: servers on loopback that record what reaches them and answer as they are told. They decide nothing by
+//! themselves but leave their name in `x-served-by`.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::task::JoinHandle;
+
+use super::{Result, Trouble};
+
+/// More than any test sends.
+const MAX_BODY: usize = 128 << 20;
+
+/// A request as it reached a provider.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub method: String,
+    pub path: String,
+    /// Names in lower case, in the order received.
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    /// What the provider answered; 0 while it has not.
+    pub answered: u16,
+}
+
+impl Seen {
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The top-level `model` of a JSON body.
+    #[must_use]
+    pub fn model(&self) -> Option<String> {
+        let body: serde_json::Value = serde_json::from_slice(&self.body).ok()?;
+        body.get("model")?.as_str().map(str::to_owned)
+    }
+}
+
+/// What a provider answers.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+}
+
+impl Reply {
+    #[must_use]
+    pub fn status(status: u16) -> Self {
+        Self { status, headers: Vec::new(), body: String::new() }
+    }
+
+    /// The provider's rate limit, as providers say it: 429 with `retry-after` in seconds.
+    #[must_use]
+    pub fn too_many(retry_after: u32) -> Self {
+        Self::status(429).header("retry-after", &retry_after.to_string())
+    }
+
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    #[must_use]
+    pub fn body(mut self, body: impl Into<String>) -> Self {
+        self.body = body.into();
+        self
+    }
+}
+
+type Script = Arc<dyn Fn(&Seen) -> Reply + Send + Sync>;
+
+struct Desk {
+    name: String,
+    seen: Mutex<Vec<Seen>>,
+    script: Mutex<Script>,
+}
+
+/// A provider that runs until it is dropped.
+pub struct Provider {
+    address: SocketAddr,
+    desk: Arc<Desk>,
+    task: JoinHandle<()>,
+}
+
+impl Provider {
+    /// Starts one that answers by `script`.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    pub async fn start(name: &str, script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Result<Self> {
+        let listener =
+            TcpListener::bind("127.0.0.1:0").await.map_err(|error| Trouble::new("opening a port for a provider", error))?;
+        let address = listener.local_addr().map_err(|error| Trouble::new("reading a provider's port", error))?;
+        let script: Script = Arc::new(script);
+        let desk = Arc::new(Desk { name: name.to_owned(), seen: Mutex::default(), script: Mutex::new(script) });
+        let router = Router::new().fallback(serve).with_state(Arc::clone(&desk));
+        let task = tokio::spawn(async move {
+            // It ends when the task is aborted; an error of the listener shows as a provider that refuses.
+            let _ = axum::serve(listener, router).await;
+        });
+        Ok(Self { address, desk, task })
+    }
+
+    /// Starts one that always answers with this status.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    pub async fn answering(name: &str, status: u16) -> Result<Self> {
+        Self::start(name, move |_| Reply::status(status)).await
+    }
+
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.desk.name
+    }
+
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From now on it answers by `script`.
+    pub fn answer(&self, script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) {
+        *lock(&self.desk.script) = Arc::new(script);
+    }
+
+    /// From now on it always answers with this status.
+    pub fn answer_status(&self, status: u16) {
+        self.answer(move |_| Reply::status(status));
+    }
+
+    /// Every request so far, in the order of arrival.
+    #[must_use]
+    pub fn seen(&self) -> Vec<Seen> {
+        lock(&self.desk.seen).clone()
+    }
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(State(desk): State<Arc<Desk>>, request: axum::extract::Request) -> http::Response<Body> {
+    let (parts, body) = request.into_parts();
+    let headers = parts
+        .headers
+        .iter()
+        .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+        .collect();
+    let method = parts.method.to_string();
+    let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+    // A body that breaks off is kept as what it is: not all of it came.
+    let body = to_bytes(body, MAX_BODY).await.map(|bytes| bytes.to_vec()).unwrap_or_default();
+    let mut seen = Seen { method, path, headers, body, answered: 0 };
+    let script = Arc::clone(&lock(&desk.script));
+    let reply = script(&seen);
+    seen.answered = reply.status;
+    lock(&desk.seen).push(seen);
+    respond(&desk.name, reply)
+}
+
+fn respond(name: &str, reply: Reply) -> http::Response<Body> {
+    let mut response = http::Response::builder().status(reply.status).header("x-served-by", name);
+    for (name, value) in &reply.headers {
+        response = response.header(name, value);
+    }
+    response.body(Body::from(reply.body)).unwrap_or_else(|_| http::Response::new(Body::from("a reply that cannot be sent")))
+}
+
+/// A panic of a script must not hide what the other requests left.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A port that refuses every connection for as long as this lives: bound, so nobody else gets it, and never listened to.
+#[derive(Debug)]
+pub struct DeadPort {
+    address: SocketAddr,
+    _socket: TcpSocket,
+}
+
+impl DeadPort {
+    /// # Errors
+    /// When no port can be had.
+    pub fn reserve() -> Result<Self> {
+        let doing = "reserving a port that refuses";
+        let socket = TcpSocket::new_v4().map_err(|error| Trouble::new(doing, error))?;
+        socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).map_err(|error| Trouble::new(doing, error))?;
+        let address = socket.local_addr().map_err(|error| Trouble::new(doing, error))?;
+        Ok(Self { address, _socket: socket })
+    }
+
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}

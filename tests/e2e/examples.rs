@@ -1,0 +1,80 @@
+//! The shipped Envoy configurations, run as they are: only the ports are others, so that tests can run side by side.
+
+use std::fs;
+
+use cascade::lab::{Envoy, Provider, Request, envoy};
+
+use crate::answer::Answer;
+use crate::gateway::{Gateway, chat, chat_of, ok};
+use crate::processor::{Processor, Script, at_body, hold_headers};
+
+/// Provider clusters of the examples and the ports they have there.
+const PROVIDERS: [(&str, u16); 4] =
+    [("openai_primary", 9001), ("azure_backup", 9002), ("onprem_primary", 9003), ("anthropic_main", 9004)];
+
+fn example(name: &str) -> String {
+    ok(fs::read_to_string(format!("{}/examples/envoy/{name}.yaml", env!("CARGO_MANIFEST_DIR"))))
+}
+
+fn with_port(yaml: &str, from: u16, to: u16) -> String {
+    let (from, to) = (format!("port_value: {from}}}"), format!("port_value: {to}}}"));
+    assert_eq!(yaml.matches(&from).count(), 1, "{from} stands once in the example");
+    yaml.replace(&from, &to)
+}
+
+async fn run(name: &str, script: Script) -> Gateway {
+    let processor = Processor::start(script).await;
+    let mut yaml = with_port(&with_port(&example(name), 10000, 0), 9901, 0);
+    yaml = with_port(&yaml, 50051, processor.address().port());
+    let mut providers = Vec::new();
+    for (cluster, port) in PROVIDERS {
+        let provider = ok(Provider::answering(cluster, 200).await);
+        yaml = with_port(&yaml, port, provider.address().port());
+        providers.push(provider);
+    }
+    let envoy = ok(Envoy::start_with(&yaml).await);
+    Gateway::of(envoy, processor, providers)
+}
+
+#[tokio::test]
+async fn the_examples_are_accepted_by_envoy_as_they_are() {
+    for name in ["buffered", "full-duplex"] {
+        ok(envoy::validate(&example(name)));
+    }
+}
+
+/// What both examples must do, whatever the mode.
+async fn falls_back(gateway: &Gateway, decide: impl Fn(Answer) -> Script) {
+    let chain = Answer::clusters(&["onprem_primary", "anthropic_main", "openai_primary"]);
+    gateway.provider("onprem_primary").answer_status(429);
+    gateway.provider("anthropic_main").answer_status(529);
+
+    let way = "onprem_primary(429) anthropic_main(529) openai_primary(200)";
+    gateway.send_with(decide(chain.clone()), chat()).await.went(way);
+    let large = chat_of(20 << 20);
+    gateway.send(large.clone()).await.went(way);
+    assert!(gateway.provider("openai_primary").seen()[1].body == large.body, "20 MB arrive whole on the third attempt");
+    gateway.send(Request::get("/v1/models")).await.went(way);
+
+    gateway.provider("openai_primary").answer_status(503);
+    gateway.send_with(decide(Answer::empty()), chat()).await.went("openai_primary(503) azure_backup(200)");
+}
+
+#[tokio::test]
+async fn the_buffered_example_falls_back_and_fails_open() {
+    let mut gateway = run("buffered", at_body(Answer::empty())).await;
+    falls_back(&gateway, at_body).await;
+
+    gateway.processor.stop();
+    gateway.send(chat()).await.went("openai_primary(503) azure_backup(200)");
+}
+
+#[tokio::test]
+async fn the_full_duplex_example_falls_back_and_fails_open_once_the_health_check_has_noticed() {
+    let mut gateway = run("full-duplex", hold_headers(Answer::empty(), 1)).await;
+    falls_back(&gateway, |answer| hold_headers(answer, 1)).await;
+
+    gateway.processor.stop();
+    ok(gateway.envoy.stat_reaches("cluster.cascade.health_check.failure", 1).await);
+    gateway.send(chat()).await.went("openai_primary(503) azure_backup(200)");
+}

@@ -1,0 +1,18 @@
+//! End to end on a real Envoy 1.40: what it does with the answers of an external processor (one test per fact, the fact's number
+//! beside it), and that Cascade's answers send each request where its catalog says.
+//!
+//! Envoy is found through `ENVOY_BIN` or `PATH`, or installed into the cache directory on first use.
+
+#![allow(unreachable_pub, reason = "a test binary has no outside")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where it cannot go on")]
+
+mod answer;
+mod gateway;
+mod processor;
+
+mod body_modes;
+mod examples;
+mod failures;
+mod overrides;
+mod retries;
+mod route_cache;
