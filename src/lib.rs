@@ -3,7 +3,11 @@
 //!
 //! The core (everything not behind the `server` feature) is pure: bytes and a catalog in, a decision out.
 
+#[cfg(feature = "server")]
+pub mod admin;
 pub mod catalog;
+#[cfg(feature = "server")]
+pub mod cli;
 #[cfg(feature = "server")]
 pub mod demo;
 pub mod diagnostic;
@@ -26,6 +30,8 @@ pub mod proto;
 pub mod resolve;
 #[cfg(feature = "server")]
 pub mod secret;
+#[cfg(feature = "server")]
+pub mod server;
 #[cfg(feature = "server")]
 pub mod settings;
 #[cfg(feature = "server")]

@@ -23,6 +23,16 @@ impl std::fmt::Debug for Keys {
 pub struct BadSecret(pub String);
 
 impl Keys {
+    /// The keys of a secret file, or a random one.
+    ///
+    /// # Errors
+    /// The file cannot be read or holds no usable key.
+    pub fn of(secret_file: Option<&str>) -> Result<Self, BadSecret> {
+        let Some(path) = secret_file else { return Self::random() };
+        let text = std::fs::read_to_string(path).map_err(|error| BadSecret(format!("secret_file {path}: {error}")))?;
+        Self::parse(&text).map_err(|BadSecret(why)| BadSecret(format!("secret_file {path}: {why}")))
+    }
+
     /// A random key for this process.
     ///
     /// # Errors

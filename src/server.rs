@@ -4,6 +4,7 @@
 mod connection;
 mod dealer;
 mod health;
+mod http;
 mod listener;
 pub mod phase;
 mod routes;
@@ -15,7 +16,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -23,13 +23,14 @@ use tracing::{info, warn};
 
 use self::dealer::deal_connections;
 pub use self::listener::Listener;
-use self::phase::{Phase, Readiness, reached};
+use self::phase::{Phase, Readiness};
 pub use self::routes::Processor;
 use self::routes::Routes;
 pub use self::signal::Signals;
 use self::worker::{Shared, Worker};
 use crate::admin;
 use crate::catalog::store::Store;
+use crate::secret::Keys;
 use crate::settings::{Address, Settings};
 use crate::telemetry::Metrics;
 
@@ -50,7 +51,11 @@ pub struct Listeners {
 /// Why the server cannot run, or could not go on.
 #[derive(Debug)]
 pub enum ServeError {
-    Bind { setting: &'static str, address: Address, error: io::Error },
+    Bind {
+        setting: &'static str,
+        address: Address,
+        error: io::Error,
+    },
     Start(io::Error),
     /// A listener broke or a thread ended on its own.
     Died(String),
@@ -100,6 +105,8 @@ pub struct Parts<P> {
     pub settings: Arc<Settings>,
     pub store: Arc<Store>,
     pub metrics: Arc<Metrics>,
+    /// Hide session ids in explanations as in decisions.
+    pub keys: Keys,
     pub processor: P,
 }
 
@@ -118,14 +125,14 @@ impl<P: Processor> Server<P> {
     pub fn start(listeners: Listeners, parts: Parts<P>) -> Self {
         let phase = watch::channel(Phase::Serving).0;
         let readiness = Readiness { store: parts.store.clone(), phase: phase.subscribe() };
-        let state = admin::State::new(parts.settings.clone(), parts.metrics.clone(), readiness.clone());
+        let state = admin::State::new(parts.settings.rules(), parts.keys.clone(), parts.metrics.clone(), readiness.clone());
         let Listeners { listen, admin, probe } = listeners;
         info!(admin = admin.shown(), "listening for admin on {}", admin.shown());
         let mut tasks = JoinSet::new();
-        tasks.spawn(serve_admin(admin, admin::routes(state.clone()), phase.subscribe()));
+        tasks.spawn(http::serve(admin, admin::routes(state.clone()), phase.subscribe()));
         if let Some(probe) = probe {
             info!(probe = probe.shown(), "listening for probes on {}", probe.shown());
-            tasks.spawn(serve_admin(probe, admin::probe_routes(state), phase.subscribe()));
+            tasks.spawn(http::serve(probe, admin::probe_routes(state), phase.subscribe()));
         }
         Self { parts, listen, phase, readiness, admin: tasks }
     }
@@ -205,11 +212,6 @@ async fn drain(phase: &watch::Sender<Phase>, limit: Duration, workers: &[Worker]
     if timeout_at(deadline, all).await.is_err() {
         warn!(streams = metrics.streams_in_flight(), "the drain is over: streams that are still open are cut (server.drain)");
     }
-}
-
-async fn serve_admin(listener: Listener, routes: Router, mut phase: watch::Receiver<Phase>) -> io::Result<()> {
-    let over = async move { reached(&mut phase, Phase::Over).await };
-    axum::serve(listener, routes).with_graceful_shutdown(over).await
 }
 
 fn outcome(result: Result<io::Result<()>, tokio::task::JoinError>) -> String {

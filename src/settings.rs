@@ -1,6 +1,7 @@
 //! The settings of the process: what `cascade.yaml`, the environment and flags may say, with every default. Reading them is
 //! `settings/read`'s work; nothing here acts.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::explain::Rules;
@@ -31,6 +32,15 @@ pub struct Settings {
 pub enum Address {
     Tcp(String),
     Unix(String),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => f.write_str(address),
+            Self::Unix(path) => write!(f, "unix:{path}"),
+        }
+    }
 }
 
 #[derive(Debug, Clone)]

@@ -2,6 +2,7 @@
 //! loader writes the store. It knows files and URLs only as [`Origin`]s, and what makes a catalog good only as `load`'s verdict.
 
 mod events;
+mod follow;
 mod verdict;
 
 use std::sync::Arc;
@@ -11,12 +12,13 @@ use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
 use self::events::Events;
+pub use self::follow::Following;
 use self::verdict::{Verdict, judge, summary};
+use super::compile::Accepted;
 use super::last_good::LastGood;
 use super::origin::{BadSource, ContentHash, Origin, Reading, Texts};
-use super::snapshot::Snapshot;
 use super::store::Store;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::explain::Rules;
 use crate::settings::CatalogSettings;
 use crate::telemetry::Metrics;
@@ -30,6 +32,9 @@ const SETTLE: Duration = Duration::from_millis(60);
 const MAX_READINGS: u32 = 30;
 /// The shortest poll: `refresh: 0s` must not spin.
 const MIN_REFRESH: Duration = Duration::from_millis(50);
+
+/// How many diagnostics of one catalog are logged; `cascade check` shows all.
+const MAX_LOGGED: usize = 20;
 
 /// Reads the source again and again and keeps the store up to date.
 pub struct Loader {
@@ -85,9 +90,12 @@ impl Loader {
     }
 
     /// Loads for the first time. A catalog that is invalid is read twice before it is refused: it may have been half written.
-    pub async fn first(&mut self) -> First {
+    async fn first(&mut self) -> First {
         let diagnostics = self.refresh().await;
-        if matches!(self.last, Last::Accepted(_)) || self.use_last_good().await {
+        if matches!(self.last, Last::Accepted(_)) {
+            First::Loaded
+        } else if self.use_last_good().await {
+            log_each(&diagnostics);
             First::Loaded
         } else if diagnostics.is_empty() {
             First::Away
@@ -96,8 +104,8 @@ impl Loader {
         }
     }
 
-    /// Follows the source until the task is aborted.
-    pub async fn run(mut self) {
+    /// Follows the source for ever.
+    async fn run(mut self) {
         let mut events = Events::new();
         loop {
             events.watch(self.origin.directories());
@@ -130,9 +138,9 @@ impl Loader {
     async fn consider(&mut self, texts: Texts, hash: ContentHash) -> Vec<Diagnostic> {
         // At the start nothing is in use, and a good catalog need not wait until its source has come to rest.
         if self.last == Last::None
-            && let Verdict::Good(snapshot) = judge(texts.clone(), self.rules.clone()).await
+            && let Verdict::Good(good) = judge(texts.clone(), self.rules.clone()).await
         {
-            self.accept(snapshot, texts, hash).await;
+            self.accept(good, texts, hash).await;
             return Vec::new();
         }
         let (texts, hash) = match self.at_rest(texts, hash).await {
@@ -143,8 +151,8 @@ impl Loader {
             }
         };
         match judge(texts.clone(), self.rules.clone()).await {
-            Verdict::Good(snapshot) => {
-                self.accept(snapshot, texts, hash).await;
+            Verdict::Good(good) => {
+                self.accept(good, texts, hash).await;
                 Vec::new()
             }
             Verdict::Bad(diagnostics) => {
@@ -169,8 +177,10 @@ impl Loader {
         Ok((texts, hash))
     }
 
-    async fn accept(&mut self, snapshot: Arc<Snapshot>, texts: Texts, hash: ContentHash) {
+    async fn accept(&mut self, good: Accepted, texts: Texts, hash: ContentHash) {
         let now = SystemTime::now();
+        let snapshot = Arc::new(good.snapshot);
+        log_each(&good.warnings);
         let label = snapshot.label.as_deref().unwrap_or_default();
         info!(revision = %snapshot.revision, label, models = snapshot.models.len(), tenants = snapshot.tenants.len(), "catalog in use");
         self.metrics.catalog_in_use(&snapshot, true);
@@ -188,16 +198,14 @@ impl Loader {
     }
 
     fn refuse(&mut self, diagnostics: &[Diagnostic], hash: ContentHash) {
-        for diagnostic in diagnostics.iter().take(20) {
-            error!(
-                code = diagnostic.code,
-                place = %diagnostic.place,
-                hint = diagnostic.hint.as_deref().unwrap_or_default(),
-                "{}",
-                diagnostic.message
-            );
+        let why = summary(diagnostics);
+        if self.last == Last::None {
+            // The caller of `first` decides what is said.
+            self.count_failure(&why);
+        } else {
+            log_each(diagnostics);
+            self.failed(&why, "the catalog is refused");
         }
-        self.failed(&summary(diagnostics), "the catalog is refused");
         self.last = Last::Refused(hash);
     }
 
@@ -245,7 +253,8 @@ impl Loader {
             }
         };
         match judge(Ok(saved.texts), self.rules.clone()).await {
-            Verdict::Good(snapshot) => {
+            Verdict::Good(good) => {
+                let snapshot = Arc::new(good.snapshot);
                 let (revision, source) = (&snapshot.revision, &saved.source);
                 warn!(%path, %revision, saved_from = source, "the last good catalog is in use until the source gives one (stale)");
                 self.metrics.catalog_in_use(&snapshot, false);
@@ -256,6 +265,17 @@ impl Loader {
                 error!(%path, error = summary(&diagnostics), "the last good catalog is not good any more");
                 false
             }
+        }
+    }
+}
+
+fn log_each(diagnostics: &[Diagnostic]) {
+    for diagnostic in diagnostics.iter().take(MAX_LOGGED) {
+        let Diagnostic { severity, code, place, message, hint } = diagnostic;
+        let hint = hint.as_deref().unwrap_or_default();
+        match severity {
+            Severity::Error => error!(code, %place, hint, "catalog: {message}"),
+            Severity::Warning => warn!(code, %place, hint, "catalog: {message}"),
         }
     }
 }

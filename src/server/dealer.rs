@@ -15,7 +15,7 @@ use super::phase::{Phase, reached};
 use super::worker::Worker;
 
 /// How long to wait when the system has no more file descriptors to give.
-const BREATHER: Duration = Duration::from_millis(100);
+pub(super) const BREATHER: Duration = Duration::from_millis(100);
 
 /// Deals until the server drains; dropping the listener then closes the address.
 pub(super) async fn deal_connections(

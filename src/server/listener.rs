@@ -77,33 +77,9 @@ impl Listener {
     }
 }
 
-/// How axum takes connections from it.
-impl axum::serve::Listener for Listener {
-    type Io = Connection;
-    type Addr = ();
-
-    async fn accept(&mut self) -> (Connection, ()) {
-        loop {
-            match Self::accept(self).await {
-                Ok(connection) => return (connection, ()),
-                Err(error) if is_fatal(&error) => {
-                    // axum has no way to end on an error: wait here, and let the exit end it.
-                    error!(%error, address = self.shown, "the listener died");
-                    std::future::pending().await
-                }
-                Err(_) => sleep(BREATHER).await,
-            }
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// True if the listener itself is broken; everything else (a client that went away, no more file descriptors) passes.
 #[must_use]
-pub fn is_fatal(error: &io::Error) -> bool {
+pub(super) fn is_fatal(error: &io::Error) -> bool {
     const EBADF: i32 = 9;
     const EINVAL: i32 = 22;
     #[cfg(target_os = "linux")]

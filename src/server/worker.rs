@@ -47,7 +47,11 @@ impl Worker {
     ///
     /// # Errors
     /// The system gives no thread or no event queue.
-    pub(super) fn start<P: Processor>(index: usize, routes: Routes<P>, shared: Shared) -> io::Result<(Self, oneshot::Receiver<()>)> {
+    pub(super) fn start<P: Processor>(
+        index: usize,
+        routes: Routes<P>,
+        shared: Shared,
+    ) -> io::Result<(Self, oneshot::Receiver<()>)> {
         let (connections, incoming) = mpsc::unbounded_channel();
         let (alive, ended) = oneshot::channel::<()>();
         let open = Arc::new(AtomicUsize::new(0));
@@ -94,11 +98,7 @@ impl Drop for Open {
     }
 }
 
-async fn serve<P: Processor>(
-    mut incoming: mpsc::UnboundedReceiver<(Parked, Open)>,
-    routes: Routes<P>,
-    shared: Shared,
-) {
+async fn serve<P: Processor>(mut incoming: mpsc::UnboundedReceiver<(Parked, Open)>, routes: Routes<P>, shared: Shared) {
     let mut phase = shared.phase.clone();
     let mut tasks = JoinSet::new();
     let http = http(shared.max_concurrent_streams);

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::catalog::compile::Accepted;
 use crate::catalog::origin::Texts;
-use crate::catalog::snapshot::Snapshot;
 use crate::diagnostic::{Diagnostic, Place, Severity};
 use crate::expectations::accept;
 use crate::explain::Rules;
 
 pub(super) enum Verdict {
-    Good(Arc<Snapshot>),
+    Good(Accepted),
     Bad(Vec<Diagnostic>),
 }
 
@@ -19,7 +19,7 @@ pub(super) async fn judge(texts: Texts, rules: Arc<Rules>) -> Verdict {
         Err(found) => return Verdict::Bad(found),
     };
     match tokio::task::spawn_blocking(move || accept(&texts, &rules)).await {
-        Ok(Ok(accepted)) => Verdict::Good(Arc::new(accepted.snapshot)),
+        Ok(Ok(accepted)) => Verdict::Good(accepted),
         Ok(Err(diagnostics)) => Verdict::Bad(diagnostics),
         // A panic of the compiler is a fault of ours: the last good catalog stays all the same.
         Err(_) => Verdict::Bad(vec![Diagnostic::error(

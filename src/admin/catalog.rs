@@ -1,0 +1,170 @@
+//! `/catalog` and `/catalog/status`: the snapshot in use in the words of the catalog file, names instead of ids. API keys are left
+//! out, hashes included.
+
+use axum::extract::State as Given;
+use axum::response::{IntoResponse, Json, Response};
+use serde_json::{Map, Value, json};
+
+use super::State;
+use super::error::Problem;
+use crate::catalog::pattern::Pattern;
+use crate::catalog::snapshot::{
+    Chain, Cluster, ClusterId, Drain, Entry, Group, Mode, Model, ProviderId, Served, Snapshot, StrangerPolicy, TagSet, Tenant,
+    UnknownModelPolicy,
+};
+use crate::catalog::store::Status;
+use crate::telemetry::time::rfc3339;
+
+pub(super) async fn status(Given(state): Given<State>) -> Json<Value> {
+    Json(status_json(&state.readiness.store.status()))
+}
+
+pub(super) fn status_json(status: &Status) -> Value {
+    json!({
+        "revision": status.revision.as_ref().map(ToString::to_string),
+        "label": status.label.as_deref(),
+        "source": &*status.source,
+        "loaded_at": status.loaded_at.map(rfc3339),
+        "last_error": status.last_error.as_deref(),
+        "failures_since": status.failures_since,
+        "stale": status.stale,
+    })
+}
+
+/// Written on a thread that may be busy for a while: catalogs of 10,000 tenants take milliseconds.
+pub(super) async fn compiled(Given(state): Given<State>) -> Response {
+    let Some(snapshot) = state.readiness.store.current() else { return Problem::no_catalog().into_response() };
+    match tokio::task::spawn_blocking(move || Json(compiled_json(&snapshot)).into_response()).await {
+        Ok(response) => response,
+        Err(_) => Problem::internal().into_response(),
+    }
+}
+
+fn compiled_json(snapshot: &Snapshot) -> Value {
+    let view = View(snapshot);
+    let groups = snapshot.groups.iter().filter(|group| !group.inline);
+    json!({
+        "revision": snapshot.revision.to_string(),
+        "label": snapshot.label.as_deref(),
+        "clusters": keyed(snapshot.clusters.iter().map(|cluster| (cluster.name.as_str(), view.cluster(cluster)))),
+        "priority_groups": keyed(groups.map(|group| (group.name.as_str(), json!({"clusters": view.weights(group)})))),
+        "models": keyed(snapshot.models.iter().map(|model| (model.name.as_str(), view.model(model)))),
+        "tenants": keyed(snapshot.tenants.iter().map(|tenant| (tenant.name.as_str(), view.tenant(tenant)))),
+        "defaults": view.defaults(),
+    })
+}
+
+struct View<'a>(&'a Snapshot);
+
+impl View<'_> {
+    fn cluster(&self, cluster: &Cluster) -> Value {
+        let models = match &cluster.served {
+            Served::Every => Value::Null,
+            Served::Only(models) => keyed(models.iter().map(|(model, called)| {
+                let name = self.0.model(*model).name.as_str();
+                (name, json!(called.as_deref().unwrap_or(name)))
+            })),
+        };
+        json!({
+            "listed": cluster.listed,
+            "provider": cluster.provider.map(|provider| self.provider(provider)),
+            "tags": self.tags(&cluster.tags),
+            "models": models,
+            "drained": cluster.drain.is_some(),
+            "drained_by": cluster.drain.map(drained_by),
+        })
+    }
+
+    fn weights(&self, group: &Group) -> Vec<Value> {
+        let weigh = |(cluster, weight): &(ClusterId, u32)| json!({"cluster_name": self.0.cluster(*cluster).name.as_str(), "weight": weight});
+        group.clusters.iter().map(weigh).collect()
+    }
+
+    fn chain(&self, chain: &Chain) -> Value {
+        let entry = |entry: &Entry| match entry {
+            Entry::ModelChain => json!("model_chain"),
+            Entry::Group(id) => {
+                let group = self.0.group(*id);
+                if group.inline {
+                    json!({"name": group.name.as_str(), "clusters": self.weights(group)})
+                } else {
+                    json!(group.name.as_str())
+                }
+            }
+        };
+        chain.entries.iter().map(entry).collect()
+    }
+
+    fn model(&self, model: &Model) -> Value {
+        json!({
+            "aliases": model.aliases.iter().map(Pattern::as_str).collect::<Vec<_>>(),
+            "chain": self.chain(&model.chain),
+            "endpoint_metadata": model.endpoint_metadata,
+            "fail": fail(model.fail_closed),
+        })
+    }
+
+    fn tenant(&self, tenant: &Tenant) -> Value {
+        let patterns = |patterns: &[(Pattern, _)]| patterns.iter().map(|(pattern, _)| json!(pattern.as_str())).collect::<Value>();
+        let chains = tenant.chains.exact.iter().map(|(key, chain)| (key.as_str(), chain));
+        let chains = chains.chain(tenant.chains.patterns.iter().map(|(key, chain)| (key.as_str(), chain)));
+        let chains = chains.chain(tenant.chains.any.iter().map(|chain| ("*", chain)));
+        json!({
+            "tier": tenant.tier.as_ref().map(ToString::to_string),
+            "allowed_models": patterns(&tenant.allowed_models),
+            "denied_models": patterns(&tenant.denied_models),
+            "chains": keyed(chains.map(|(key, chain)| (key, self.chain(chain)))),
+            "require_tags": self.tags(&tenant.require_tags),
+            "forbid_tags": self.tags(&tenant.forbid_tags),
+            "forbid_providers": tenant.forbid_providers.iter().map(|id| self.provider(*id)).collect::<Vec<_>>(),
+            "fail": fail(tenant.fail_closed),
+            "mode": match tenant.mode { Mode::Enforce => "enforce", Mode::Shadow => "shadow" },
+        })
+    }
+
+    fn defaults(&self) -> Value {
+        let defaults = &self.0.defaults;
+        let stranger = |policy: StrangerPolicy| match policy {
+            StrangerPolicy::Anonymous => "anonymous",
+            StrangerPolicy::Reject => "reject",
+            StrangerPolicy::As(tenant) => self.0.tenant(tenant).name.as_str(),
+        };
+        json!({
+            "missing_tenant": stranger(defaults.missing_tenant),
+            "unknown_tenant": stranger(defaults.unknown_tenant),
+            "unknown_model": match &defaults.unknown_model {
+                UnknownModelPolicy::PassThrough => json!("pass_through"),
+                UnknownModelPolicy::Reject => json!("reject"),
+                UnknownModelPolicy::Chain(chain) => self.chain(chain),
+            },
+            "fail": fail(defaults.fail_closed),
+            "max_attempts": defaults.max_attempts,
+        })
+    }
+
+    fn tags(&self, tags: &TagSet) -> Vec<&str> {
+        tags.iter().filter_map(|tag| self.0.tags.get(tag.index())).map(String::as_str).collect()
+    }
+
+    fn provider(&self, id: ProviderId) -> &str {
+        self.0.providers[id.index()].as_str()
+    }
+}
+
+/// In the order of the names, whatever order the compiler kept.
+fn keyed<'a>(entries: impl Iterator<Item = (&'a str, Value)>) -> Value {
+    let mut entries: Vec<(&str, Value)> = entries.collect();
+    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Value::Object(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Map<_, _>>())
+}
+
+const fn drained_by(drain: Drain) -> &'static str {
+    match drain {
+        Drain::Cluster => "cluster",
+        Drain::Provider => "provider",
+    }
+}
+
+const fn fail(closed: bool) -> &'static str {
+    if closed { "closed" } else { "open" }
+}

@@ -1,0 +1,38 @@
+//! What a kubelet and Prometheus ask. Alive is not ready: without a catalog Cascade is alive and waits.
+
+use axum::extract::State as Given;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Json, Response};
+use serde_json::json;
+
+use super::{State, catalog};
+
+pub(super) async fn livez() -> &'static str {
+    "ok\n"
+}
+
+pub(super) async fn readyz(Given(state): Given<State>) -> Response {
+    match state.readiness.check() {
+        Ok(()) => "ok\n".into_response(),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}\n", why.as_str())).into_response(),
+    }
+}
+
+pub(super) async fn healthz(Given(state): Given<State>) -> Response {
+    let ready = state.readiness.check();
+    let status = if ready.is_ok() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let body = json!({
+        "ready": ready.is_ok(),
+        "reason": ready.err().map(crate::server::phase::NotReady::as_str),
+        "version": env!("CARGO_PKG_VERSION"),
+        "streams_in_flight": state.metrics.streams_in_flight(),
+        "catalog": catalog::status_json(&state.readiness.store.status()),
+    });
+    (status, Json(body)).into_response()
+}
+
+pub(super) async fn metrics(Given(state): Given<State>, headers: HeaderMap) -> Response {
+    let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let (text, kind) = state.metrics.text(accepts.contains("application/openmetrics-text"));
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}

@@ -1,0 +1,69 @@
+//! `cascade explain`: what would be decided for a request that is described, and why.
+
+use std::io::{self, Read};
+use std::process::ExitCode;
+
+use super::arguments::{Explain, Format};
+use super::{complain, print, report, source};
+use crate::diagnostic::Diagnostic;
+use crate::explain::{Question, explain};
+use crate::secret::Keys;
+use crate::telemetry::log::colour;
+
+pub(super) fn run(arguments: &Explain) -> ExitCode {
+    match answer(arguments) {
+        Ok(text) => {
+            print(&text);
+            ExitCode::SUCCESS
+        }
+        Err(Trouble::Found(diagnostics)) => {
+            complain("the catalog cannot be used");
+            let _ = io::Write::write_all(&mut io::stderr(), report::text(&diagnostics, colour(&io::stderr())).as_bytes());
+            ExitCode::FAILURE
+        }
+        Err(Trouble::Said(line)) => {
+            complain(&line);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+enum Trouble {
+    Found(Vec<Diagnostic>),
+    Said(String),
+}
+
+fn answer(arguments: &Explain) -> Result<String, Trouble> {
+    let (settings, _) = source::settings(&arguments.common).map_err(Trouble::Found)?;
+    let body = match &arguments.body {
+        Some(name) => Some(body(name).map_err(|error| Trouble::Said(format!("--body {name}: {error}")))?),
+        None => None,
+    };
+    let accepted = source::catalog(&settings).map_err(Trouble::Found)?;
+    let keys = Keys::of(settings.secret_file.as_deref()).map_err(|error| Trouble::Said(error.0))?;
+    let question = Question {
+        model: arguments.model.clone(),
+        tenant: arguments.tenant.clone(),
+        session: arguments.session.clone(),
+        path: arguments.path.clone(),
+        method: arguments.method.clone(),
+        headers: arguments.headers.clone(),
+        body,
+        random: arguments.random,
+        attempts: arguments.attempts,
+    };
+    let explanation = explain(&accepted.snapshot, &settings.rules(), &question, &|session| keys.hide(session));
+    Ok(match arguments.format {
+        Format::Json => format!("{:#}\n", explanation.to_json()),
+        Format::Text => explanation.to_text(colour(&io::stdout())),
+    })
+}
+
+fn body(name: &str) -> io::Result<Vec<u8>> {
+    if name != "-" {
+        return std::fs::read(name);
+    }
+    let mut bytes = Vec::new();
+    io::stdin().lock().read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,144 @@
+//! `cascade serve`: puts the parts together and runs them. What each part does is its own business; here is the order in which
+//! they start, and what each failure means for the exit code.
+
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tracing::{error, info, warn};
+
+use super::arguments::Serve;
+use super::{EX_CONFIG, complain, report, source};
+use crate::catalog::watch::{First, Following, Loader};
+use crate::diagnostic::Diagnostic;
+use crate::extproc::service::Processor;
+use crate::pipeline::Pipeline;
+use crate::secret::Keys;
+use crate::server::{Ended, Listeners, Parts, Server, Signals};
+use crate::settings::{Address, Settings};
+use crate::telemetry::Metrics;
+use crate::telemetry::log::{self, colour};
+
+/// How long the first load may take before addresses are bound without it. Files are faster: a bad one is refused before any
+/// address is taken. A slow URL must not keep the probes unanswered.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+pub(super) fn run(arguments: &Serve) -> ExitCode {
+    let (settings, warnings) = match settings(arguments) {
+        Ok(read) => read,
+        Err(diagnostics) => return refuse("the settings are invalid", &diagnostics),
+    };
+    if let Err(error) = log::start(&settings.telemetry) {
+        complain(&error);
+        return ExitCode::from(EX_CONFIG);
+    }
+    for warning in warnings {
+        warn!(code = warning.code, place = %warning.place, "{}", warning.message);
+    }
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            error!(%error, "cannot start");
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = runtime.block_on(serve(settings));
+    // A blocked read of the catalog must not hold up the exit.
+    runtime.shutdown_background();
+    code
+}
+
+fn settings(arguments: &Serve) -> Result<(Settings, Vec<Diagnostic>), Vec<Diagnostic>> {
+    let (mut settings, warnings) = source::settings(&arguments.common)?;
+    let address = |text: &String| match text.strip_prefix("unix:") {
+        Some(path) => Address::Unix(path.to_owned()),
+        None => Address::Tcp(text.clone()),
+    };
+    if let Some(listen) = &arguments.listen {
+        settings.listen = address(listen);
+    }
+    if let Some(admin) = &arguments.admin {
+        settings.admin = address(admin);
+    }
+    Ok((settings, warnings))
+}
+
+fn refuse(what: &str, diagnostics: &[Diagnostic]) -> ExitCode {
+    let _ = io::Write::write_all(&mut io::stderr(), report::text(diagnostics, colour(&io::stderr())).as_bytes());
+    complain(what);
+    ExitCode::from(EX_CONFIG)
+}
+
+async fn serve(settings: Settings) -> ExitCode {
+    let settings = Arc::new(settings);
+    let metrics = Arc::new(Metrics::new());
+    let keys = match Keys::of(settings.secret_file.as_deref()) {
+        Ok(keys) => keys,
+        Err(error) => {
+            complain(&error.0);
+            return ExitCode::from(EX_CONFIG);
+        }
+    };
+    let (loader, store) = match Loader::new(&settings.catalog, settings.rules(), metrics.clone()) {
+        Ok(made) => made,
+        Err(error) => {
+            complain(&format!("catalog.source: {error}"));
+            return ExitCode::from(EX_CONFIG);
+        }
+    };
+    let started = Signals::register().and_then(|signals| Ok((signals, loader.start()?)));
+    let (mut signals, mut following) = match started {
+        Ok(started) => started,
+        Err(error) => {
+            error!(%error, "cannot start");
+            return ExitCode::FAILURE;
+        }
+    };
+    let first = timeout(PATIENCE, following.first()).await;
+    if let Ok(First::Invalid(diagnostics)) = &first {
+        return refuse("the catalog is invalid", diagnostics);
+    }
+    let pipeline = Pipeline::new(&settings, store.clone(), metrics.clone(), keys.clone());
+    let max_message = usize::try_from(settings.server.max_message).unwrap_or(usize::MAX);
+    let processor = Processor::new(Arc::new(pipeline), max_message);
+    let listeners = match Listeners::bind(&settings).await {
+        Ok(listeners) => listeners,
+        Err(error) => {
+            error!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let server = Server::start(listeners, Parts { settings, store, metrics, keys, processor });
+    if first.is_err() {
+        tokio::select! {
+            first = following.first() => if let First::Invalid(diagnostics) = first {
+                return refuse("the catalog is invalid", &diagnostics);
+            },
+            () = signals.next() => {
+                info!("stopped before the catalog was loaded");
+                return ExitCode::SUCCESS;
+            }
+        }
+    }
+    go(server, following, signals).await
+}
+
+async fn go(server: Server<Processor>, mut following: Following, mut signals: Signals) -> ExitCode {
+    let ended = tokio::select! {
+        ended = server.run(&mut signals) => ended,
+        () = following.ended() => {
+            error!("the thread that follows the catalog ended on its own");
+            return ExitCode::FAILURE;
+        }
+    };
+    match ended {
+        Ok(Ended::Drained) => ExitCode::SUCCESS,
+        Ok(Ended::Cut) => ExitCode::FAILURE,
+        Err(error) => {
+            error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
