@@ -110,6 +110,3 @@ fn wrong_method(request: &Request, allowed: &'static str) -> Response {
     let allowed = if allowed == Method::GET.as_str() { "GET, HEAD" } else { allowed };
     ([("allow", allowed)], problem).into_response()
 }
-
-#[cfg(test)]
-mod tests;

@@ -16,6 +16,7 @@ pub use self::follow::Following;
 use self::verdict::{Verdict, judge, summary};
 use super::compile::Accepted;
 use super::last_good::LastGood;
+use super::load::SourceFile;
 use super::origin::{BadSource, ContentHash, Origin, Reading, Texts};
 use super::store::Store;
 use crate::diagnostic::{Diagnostic, Severity};
@@ -66,7 +67,14 @@ pub enum First {
     /// The source cannot be reached yet; the loader goes on trying.
     Away,
     /// The source was reached and holds no valid catalog, and no last good one stands in.
-    Invalid(Vec<Diagnostic>),
+    Invalid { diagnostics: Vec<Diagnostic>, files: Vec<SourceFile> },
+}
+
+/// A catalog that was not accepted.
+#[derive(Debug, Default)]
+struct Refused {
+    diagnostics: Vec<Diagnostic>,
+    files: Vec<SourceFile>,
 }
 
 impl Loader {
@@ -91,7 +99,7 @@ impl Loader {
 
     /// Loads for the first time. A catalog that is invalid is read twice before it is refused: it may have been half written.
     async fn first(&mut self) -> First {
-        let diagnostics = self.refresh().await;
+        let Refused { diagnostics, files } = self.refresh().await.unwrap_or_default();
         if matches!(self.last, Last::Accepted(_)) {
             First::Loaded
         } else if self.use_last_good().await {
@@ -100,7 +108,7 @@ impl Loader {
         } else if diagnostics.is_empty() {
             First::Away
         } else {
-            First::Invalid(diagnostics)
+            First::Invalid { diagnostics, files }
         }
     }
 
@@ -116,8 +124,8 @@ impl Loader {
         }
     }
 
-    /// Reads the source once and acts if it changed. Gives what is wrong with it, if it is refused now.
-    async fn refresh(&mut self) -> Vec<Diagnostic> {
+    /// Reads the source once and acts if it changed. Gives what is refused now, if anything.
+    async fn refresh(&mut self) -> Option<Refused> {
         let mut reading = self.origin.read().await;
         // A file that is being replaced, or links that are being swapped, may be away for a moment.
         if matches!((&reading, &self.last), (Reading::Away(_), Last::Accepted(_) | Last::Refused(_))) {
@@ -125,39 +133,39 @@ impl Loader {
             reading = self.origin.read().await;
         }
         match reading {
-            Reading::Found(_, hash) if self.last == Last::Accepted(hash) || self.last == Last::Refused(hash) => Vec::new(),
-            Reading::NotModified => Vec::new(),
+            Reading::Found(_, hash) if self.last == Last::Accepted(hash) || self.last == Last::Refused(hash) => None,
+            Reading::NotModified => None,
             Reading::Found(texts, hash) => self.consider(texts, hash).await,
             Reading::Away(why) => {
                 self.away(why);
-                Vec::new()
+                None
             }
         }
     }
 
-    async fn consider(&mut self, texts: Texts, hash: ContentHash) -> Vec<Diagnostic> {
+    async fn consider(&mut self, texts: Texts, hash: ContentHash) -> Option<Refused> {
         // At the start nothing is in use, and a good catalog need not wait until its source has come to rest.
         if self.last == Last::None
             && let Verdict::Good(good) = judge(texts.clone(), self.rules.clone()).await
         {
             self.accept(good, texts, hash).await;
-            return Vec::new();
+            return None;
         }
         let (texts, hash) = match self.at_rest(texts, hash).await {
             Ok(read) => read,
             Err(why) => {
                 self.away(why);
-                return Vec::new();
+                return None;
             }
         };
         match judge(texts.clone(), self.rules.clone()).await {
             Verdict::Good(good) => {
                 self.accept(good, texts, hash).await;
-                Vec::new()
+                None
             }
             Verdict::Bad(diagnostics) => {
                 self.refuse(&diagnostics, hash);
-                diagnostics
+                Some(Refused { diagnostics, files: texts.unwrap_or_default() })
             }
         }
     }
@@ -279,6 +287,3 @@ fn log_each(diagnostics: &[Diagnostic]) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -5,40 +5,44 @@ use std::process::ExitCode;
 
 use super::arguments::{Check, Format};
 use super::{not_available, print, report, source};
+use crate::catalog::load::SourceFile;
 use crate::catalog::snapshot::Snapshot;
-use crate::diagnostic::{Diagnostic, Severity, acceptable};
+use crate::diagnostic::{Diagnostic, Severity, acceptable, render};
 use crate::telemetry::log::colour;
 
 pub(super) fn run(arguments: &Check) -> ExitCode {
     if arguments.envoy.is_some() {
         return not_available("check --envoy");
     }
-    let (snapshot, diagnostics) = check(arguments);
+    let Checked { files, snapshot, diagnostics } = check(arguments);
     match arguments.format {
-        Format::Json => print(&format!("{:#}\n", report::json(&diagnostics))),
+        Format::Json => print(&format!("{:#}\n", render::json(&diagnostics))),
         Format::Text => {
-            print(&report::text(&diagnostics, colour(&io::stdout())));
+            print(&report::text(&diagnostics, &files, colour(&io::stdout())));
             print(&conclusion(snapshot.as_ref(), &diagnostics));
         }
     }
     if acceptable(&diagnostics) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn check(arguments: &Check) -> (Option<Snapshot>, Vec<Diagnostic>) {
+struct Checked {
+    files: Vec<SourceFile>,
+    snapshot: Option<Snapshot>,
+    diagnostics: Vec<Diagnostic>,
+}
+
+fn check(arguments: &Check) -> Checked {
     let (settings, mut diagnostics) = match source::settings(&arguments.common) {
         Ok(read) => read,
-        Err(diagnostics) => return (None, diagnostics),
+        Err(diagnostics) => return Checked { files: Vec::new(), snapshot: None, diagnostics },
     };
-    match source::catalog(&settings) {
-        Ok(accepted) => {
-            diagnostics.extend(accepted.warnings);
-            (Some(accepted.snapshot), diagnostics)
-        }
-        Err(found) => {
-            diagnostics.extend(found);
-            (None, diagnostics)
-        }
-    }
+    let source::Catalog { files, verdict } = source::catalog(&settings);
+    let (snapshot, found) = match verdict {
+        Ok(accepted) => (Some(accepted.snapshot), accepted.warnings),
+        Err(found) => (None, found),
+    };
+    diagnostics.extend(found);
+    Checked { files, snapshot, diagnostics }
 }
 
 fn conclusion(snapshot: Option<&Snapshot>, diagnostics: &[Diagnostic]) -> String {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use super::arguments::{Explain, Format};
 use super::{complain, print, report, source};
+use crate::catalog::load::SourceFile;
 use crate::diagnostic::Diagnostic;
 use crate::explain::{Question, explain};
 use crate::secret::Keys;
@@ -16,9 +17,9 @@ pub(super) fn run(arguments: &Explain) -> ExitCode {
             print(&text);
             ExitCode::SUCCESS
         }
-        Err(Trouble::Found(diagnostics)) => {
-            complain("the catalog cannot be used");
-            let _ = io::Write::write_all(&mut io::stderr(), report::text(&diagnostics, colour(&io::stderr())).as_bytes());
+        Err(Trouble::Found(diagnostics, files)) => {
+            report::complain_of(&diagnostics, &files);
+            complain("there is no good catalog to explain with");
             ExitCode::FAILURE
         }
         Err(Trouble::Said(line)) => {
@@ -29,17 +30,18 @@ pub(super) fn run(arguments: &Explain) -> ExitCode {
 }
 
 enum Trouble {
-    Found(Vec<Diagnostic>),
+    Found(Vec<Diagnostic>, Vec<SourceFile>),
     Said(String),
 }
 
 fn answer(arguments: &Explain) -> Result<String, Trouble> {
-    let (settings, _) = source::settings(&arguments.common).map_err(Trouble::Found)?;
+    let (settings, _) = source::settings(&arguments.common).map_err(|found| Trouble::Found(found, Vec::new()))?;
     let body = match &arguments.body {
         Some(name) => Some(body(name).map_err(|error| Trouble::Said(format!("--body {name}: {error}")))?),
         None => None,
     };
-    let accepted = source::catalog(&settings).map_err(Trouble::Found)?;
+    let source::Catalog { files, verdict } = source::catalog(&settings);
+    let accepted = verdict.map_err(|found| Trouble::Found(found, files))?;
     let keys = Keys::of(settings.secret_file.as_deref()).map_err(|error| Trouble::Said(error.0))?;
     let question = Question {
         model: arguments.model.clone(),

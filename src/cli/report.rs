@@ -1,39 +1,19 @@
-//! Diagnostics for a terminal or a program.
+//! Diagnostics on their way to a terminal or a program: `diagnostic::render` writes them, here is where the lines come from.
 
-use std::fmt::Write;
+use std::io::{self, Write};
 
-use serde_json::{Value, json};
+use crate::catalog::load::SourceFile;
+use crate::diagnostic::{Diagnostic, render};
+use crate::telemetry::log::colour;
 
-use crate::diagnostic::{Diagnostic, Severity, acceptable};
-
-pub(super) fn text(diagnostics: &[Diagnostic], colour: bool) -> String {
-    let mut out = String::new();
-    for diagnostic in diagnostics {
-        let (on, off) = match (colour, diagnostic.severity) {
-            (false, _) => ("", ""),
-            (true, Severity::Error) => ("\x1b[1;31m", "\x1b[0m"),
-            (true, Severity::Warning) => ("\x1b[1;33m", "\x1b[0m"),
-        };
-        let Diagnostic { severity, code, place, message, hint } = diagnostic;
-        let _ = writeln!(out, "{place}: {on}{}{off}[{code}]: {message}", severity.as_str());
-        if let Some(hint) = hint {
-            let _ = writeln!(out, "    hint: {hint}");
-        }
-    }
-    out
+/// For people; `files` are those that the diagnostics point into.
+pub(super) fn text(diagnostics: &[Diagnostic], files: &[SourceFile], colour: bool) -> String {
+    let source = |name: &str| files.iter().find(|file| &*file.name == name).map(|file| &*file.text);
+    render::text(diagnostics, source, colour)
 }
 
-pub(super) fn json(diagnostics: &[Diagnostic]) -> Value {
-    let each = diagnostics.iter().map(|diagnostic| {
-        json!({
-            "severity": diagnostic.severity.as_str(),
-            "code": diagnostic.code,
-            "file": &*diagnostic.place.source,
-            "line": diagnostic.place.line,
-            "column": diagnostic.place.column,
-            "message": diagnostic.message,
-            "hint": diagnostic.hint,
-        })
-    });
-    json!({"ok": acceptable(diagnostics), "diagnostics": each.collect::<Vec<_>>()})
+/// To standard error, where the answer goes to standard output.
+pub(super) fn complain_of(diagnostics: &[Diagnostic], files: &[SourceFile]) {
+    let mut out = io::stderr().lock();
+    let _ = out.write_all(text(diagnostics, files, colour(&out)).as_bytes());
 }

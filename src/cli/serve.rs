@@ -1,7 +1,6 @@
 //! `cascade serve`: puts the parts together and runs them. What each part does is its own business; here is the order in which
 //! they start, and what each failure means for the exit code.
 
-use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +10,7 @@ use tracing::{error, info, warn};
 
 use super::arguments::Serve;
 use super::{EX_CONFIG, complain, report, source};
+use crate::catalog::load::SourceFile;
 use crate::catalog::watch::{First, Following, Loader};
 use crate::diagnostic::Diagnostic;
 use crate::extproc::service::Processor;
@@ -19,7 +19,7 @@ use crate::secret::Keys;
 use crate::server::{Ended, Listeners, Parts, Server, Signals};
 use crate::settings::{Address, Settings};
 use crate::telemetry::Metrics;
-use crate::telemetry::log::{self, colour};
+use crate::telemetry::log;
 
 /// How long the first load may take before addresses are bound without it. Files are faster: a bad one is refused before any
 /// address is taken. A slow URL must not keep the probes unanswered.
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(super) fn run(arguments: &Serve) -> ExitCode {
     let (settings, warnings) = match settings(arguments) {
         Ok(read) => read,
-        Err(diagnostics) => return refuse("the settings are invalid", &diagnostics),
+        Err(diagnostics) => return refuse("the settings are invalid", &diagnostics, &[]),
     };
     if let Err(error) = log::start(&settings.telemetry) {
         complain(&error);
@@ -65,8 +65,8 @@ fn settings(arguments: &Serve) -> Result<(Settings, Vec<Diagnostic>), Vec<Diagno
     Ok((settings, warnings))
 }
 
-fn refuse(what: &str, diagnostics: &[Diagnostic]) -> ExitCode {
-    let _ = io::Write::write_all(&mut io::stderr(), report::text(diagnostics, colour(&io::stderr())).as_bytes());
+fn refuse(what: &str, diagnostics: &[Diagnostic], files: &[SourceFile]) -> ExitCode {
+    report::complain_of(diagnostics, files);
     complain(what);
     ExitCode::from(EX_CONFIG)
 }
@@ -97,8 +97,8 @@ async fn serve(settings: Settings) -> ExitCode {
         }
     };
     let first = timeout(PATIENCE, following.first()).await;
-    if let Ok(First::Invalid(diagnostics)) = &first {
-        return refuse("the catalog is invalid", diagnostics);
+    if let Ok(First::Invalid { diagnostics, files }) = &first {
+        return refuse("the catalog is invalid", diagnostics, files);
     }
     let pipeline = Pipeline::new(&settings, store.clone(), metrics.clone(), keys.clone());
     let max_message = usize::try_from(settings.server.max_message).unwrap_or(usize::MAX);
@@ -113,8 +113,8 @@ async fn serve(settings: Settings) -> ExitCode {
     let server = Server::start(listeners, Parts { settings, store, metrics, keys, processor });
     if first.is_err() {
         tokio::select! {
-            first = following.first() => if let First::Invalid(diagnostics) = first {
-                return refuse("the catalog is invalid", &diagnostics);
+            first = following.first() => if let First::Invalid { diagnostics, files } = first {
+                return refuse("the catalog is invalid", &diagnostics, &files);
             },
             () = signals.next() => {
                 info!("stopped before the catalog was loaded");

@@ -1,6 +1,7 @@
 //! What the one-shot commands work on: the settings and the catalog, read once.
 
 use crate::catalog::compile::Accepted;
+use crate::catalog::load::SourceFile;
 use crate::catalog::origin::{Origin, Reading};
 use crate::cli::arguments::Common;
 use crate::diagnostic::{Diagnostic, Place};
@@ -17,11 +18,21 @@ pub(super) fn settings(common: &Common) -> Result<(Settings, Vec<Diagnostic>), V
 }
 
 /// The catalog of the settings, held to its own tests.
-///
-/// # Errors
-/// The source cannot be reached, or the catalog is not good.
-pub(super) fn catalog(settings: &Settings) -> Result<Accepted, Vec<Diagnostic>> {
-    let source = &settings.catalog.source;
+pub(super) struct Catalog {
+    /// What was read; empty if nothing could be.
+    pub(super) files: Vec<SourceFile>,
+    pub(super) verdict: Result<Accepted, Vec<Diagnostic>>,
+}
+
+/// Reads the catalog once.
+pub(super) fn catalog(settings: &Settings) -> Catalog {
+    match read(&settings.catalog.source) {
+        Ok(files) => Catalog { verdict: accept(&files, &settings.rules()), files },
+        Err(found) => Catalog { files: Vec::new(), verdict: Err(found) },
+    }
+}
+
+fn read(source: &str) -> Result<Vec<SourceFile>, Vec<Diagnostic>> {
     let unreachable = |why: String| {
         let diagnostic = Diagnostic::error("unreachable", &Place::whole(source), format!("the catalog cannot be reached: {why}"));
         vec![diagnostic.hint("name a file, a directory or an http(s) URL with --catalog")]
@@ -29,9 +40,8 @@ pub(super) fn catalog(settings: &Settings) -> Result<Accepted, Vec<Diagnostic>> 
     let mut origin = Origin::parse(source)
         .map_err(|error| vec![Diagnostic::error("bad-source", &Place::whole("catalog.source"), error.to_string())])?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let reading = runtime.map_err(|error| unreachable(error.to_string()))?.block_on(origin.read());
-    match reading {
-        Reading::Found(texts, _) => accept(&texts?, &settings.rules()),
+    match runtime.map_err(|error| unreachable(error.to_string()))?.block_on(origin.read()) {
+        Reading::Found(texts, _) => texts,
         Reading::Away(why) => Err(unreachable(why)),
         Reading::NotModified => Err(unreachable("the server says that nothing changed".to_owned())),
     }
