@@ -1,0 +1,102 @@
+//! The admin address: what it shows, and what it says to mistakes.
+
+use crate::catalog::Home;
+use crate::http;
+use crate::process::{Cascade, field};
+
+async fn cascade(home: &Home) -> Cascade {
+    Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[]).await
+}
+
+#[tokio::test]
+async fn the_catalog_is_shown_compiled_and_without_keys() {
+    let home = Home::with_catalog("one");
+    let cascade = cascade(&home).await;
+    let answer = cascade.get("/catalog").await;
+    let catalog = answer.json();
+    assert_eq!(catalog["revision"], cascade.status().await["revision"]);
+    assert_eq!(catalog["models"]["m"]["chain"], serde_json::json!(["both", "backup"]));
+    assert_eq!(catalog["models"]["m"]["aliases"], serde_json::json!(["alias"]));
+    assert_eq!(catalog["tenants"]["eu"]["fail"], "closed", "a restriction closes (rule 2)");
+    assert_eq!(catalog["clusters"]["right"]["drained_by"], "cluster");
+    assert!(!answer.text().contains("5ec4e7") && !answer.text().contains("sha256"), "{}", answer.text());
+}
+
+#[tokio::test]
+async fn the_clusters_are_listed_with_their_state() {
+    let home = Home::with_catalog("one");
+    let cascade = cascade(&home).await;
+    let clusters = cascade.get("/clusters").await.json();
+    let names: Vec<&str> =
+        clusters["clusters"].as_array().unwrap().iter().map(|it| field(it, "name", |it| it.as_str())).collect();
+    assert_eq!(names, ["left", "right", "spare"]);
+    let right = &clusters["clusters"][1];
+    assert_eq!((&right["provider"], &right["drained"], &right["state"]), (&"p".into(), &true.into(), &"healthy".into()));
+    let admin = cascade.admin().await;
+    let cool = http::post(&admin, "/clusters/left/cool?seconds=5", "").await;
+    assert_eq!(cool.status, 501, "{cool:?}");
+    assert!(cool.json()["hint"].as_str().unwrap().contains("drained"));
+    assert_eq!(http::post(&admin, "/clusters/nope/clear", "").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_request_is_explained_as_the_command_line_explains_it() {
+    let home = Home::with_catalog("one");
+    let cascade = cascade(&home).await;
+    let admin = cascade.admin().await;
+    let answer =
+        http::post(&admin, "/explain", r#"{"model": "alias", "tenant": "acme", "random": 3, "attempts": 2}"#).await.json();
+    assert_eq!(
+        (&answer["outcome"], &answer["reason"], &answer["model"]),
+        (&"override".into(), &"model_chain".into(), &"m".into())
+    );
+    let source = home.text("catalog.yaml");
+    let command = ["explain", "--catalog", &source, "--model", "alias", "--tenant", "acme", "--random", "3", "--attempts", "2"];
+    let (code, out, _) = crate::process::run(&[&command[..], &["--format", "json"]].concat());
+    assert_eq!(code, Some(0));
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&out).unwrap(), answer);
+    // What is not given is read from headers and body.
+    let body = r#"{"headers": {"x-session-id": "secret-session"}, "body": {"model": "m"}}"#;
+    let answer = http::post(&admin, "/explain", body).await;
+    assert_eq!(answer.json()["model"], "m");
+    assert!(answer.json()["session"].is_string() && !answer.text().contains("secret-session"), "a session is hashed");
+}
+
+#[tokio::test]
+async fn mistakes_are_answered_in_json_with_what_to_do() {
+    let home = Home::with_catalog("one");
+    let cascade = cascade(&home).await;
+    let admin = cascade.admin().await;
+    for (method, path, body, status, told) in [
+        ("GET", "/nothing", "", 404, "/catalog/status"),
+        ("POST", "/catalog", "", 405, "GET"),
+        ("GET", "/explain", "", 405, "POST"),
+        ("DELETE", "/clusters", "", 405, "GET"),
+        ("POST", "/explain", "{", 400, "JSON"),
+        ("POST", "/explain", "[]", 400, "object"),
+        ("POST", "/explain", r#"{"modle": "m"}"#, 400, "modle"),
+        ("POST", "/explain", r#"{"model": 1}"#, 400, "model"),
+        ("POST", "/explain", r#"{"attempts": -1}"#, 400, "attempts"),
+        ("POST", "/explain", r#"{"headers": {"a": 1}}"#, 400, "headers"),
+    ] {
+        let answer = http::send(&admin, method, path, body.as_bytes()).await;
+        assert_eq!(answer.status, status, "{method} {path} {body}: {answer:?}");
+        assert!(answer.head.contains("content-type: application/json"), "{answer:?}");
+        assert!(answer.json()["error"].is_string() && answer.text().contains(told), "{method} {path}: {}", answer.text());
+    }
+    let large = format!(r#"{{"body": "{}"}}"#, "x".repeat(9 * 1024 * 1024));
+    let answer = http::post(&admin, "/explain", &large).await;
+    assert!(answer.status == 413 || answer.status == 0, "{answer:?}");
+}
+
+#[tokio::test]
+async fn every_endpoint_can_be_asked_for_its_head_alone() {
+    let home = Home::with_catalog("one");
+    let cascade = cascade(&home).await;
+    let admin = cascade.admin().await;
+    for path in ["/", "/livez", "/readyz", "/healthz", "/metrics", "/catalog", "/catalog/status", "/clusters"] {
+        let head = http::send(&admin, "HEAD", path, b"").await;
+        assert_eq!((head.status, head.body.len()), (200, 0), "{path}");
+        assert!(head.head.contains("cache-control: no-store"), "{path}: {}", head.head);
+    }
+}

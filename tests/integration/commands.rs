@@ -1,0 +1,91 @@
+//! The commands that end by themselves: their output and exit codes.
+
+use crate::catalog::{Home, good};
+use crate::process::run;
+
+#[test]
+fn check_says_good_with_0_and_what_is_wrong_with_1() {
+    let home = Home::with_catalog("one");
+    let source = home.text("catalog.yaml");
+    let (code, out, _) = run(&["check", "--catalog", &source]);
+    assert_eq!(code, Some(0), "{out}");
+    assert!(out.contains("good: revision ") && out.contains("1 model, 2 tenants"), "{out}");
+    home.write("catalog.yaml", &good("one").replace("chain: [both", "chain: [bot"));
+    let (code, out, _) = run(&["check", "--catalog", &source]);
+    assert_eq!(code, Some(1));
+    assert!(out.contains("catalog.yaml:10:") && out.contains("hint: ") && out.contains("not good: 1 error"), "{out}");
+    assert!(!out.contains('\u{1b}'), "no colour into a pipe");
+}
+
+#[test]
+fn check_gives_programs_one_json_document() {
+    let home = Home::with_catalog("one");
+    let source = home.text("catalog.yaml");
+    for (text, ok, code) in [(good("one"), true, 0), (good("one").replace("[both", "[bot"), false, 1), (String::new(), false, 1)]
+    {
+        home.write("catalog.yaml", &text);
+        let (exit, out, _) = run(&["check", "--catalog", &source, "--format", "json"]);
+        let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((exit, &report["ok"]), (Some(code), &ok.into()), "{report}");
+        for diagnostic in report["diagnostics"].as_array().unwrap() {
+            let keys: Vec<&String> = diagnostic.as_object().unwrap().keys().collect();
+            assert_eq!(keys, ["severity", "code", "file", "line", "column", "message", "hint"]);
+        }
+    }
+}
+
+#[test]
+fn a_source_that_cannot_be_reached_is_an_error_of_check() {
+    let (code, out, _) = run(&["check", "--catalog", "/nowhere/catalog.yaml", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &report["ok"], &report["diagnostics"][0]["code"]), (Some(1), &false.into(), &"unreachable".into()));
+}
+
+#[test]
+fn explain_reads_a_body_from_standard_input() {
+    use std::io::Write;
+    let home = Home::with_catalog("one");
+    let source = home.text("catalog.yaml");
+    let mut child = crate::process::command(&["explain", "--catalog", &source, "--body", "-", "--format", "json"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(br#"{"model": "alias"}"#).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&answer["outcome"], &answer["model"]), (&"override".into(), &"m".into()), "{answer}");
+}
+
+#[test]
+fn explain_without_a_good_catalog_says_why_and_ends_with_1() {
+    let home = Home::new();
+    home.write("catalog.yaml", "version: 1\nmodels: {m: {chain: [nowhere]}}");
+    let (code, out, error) = run(&["explain", "--catalog", &home.text("catalog.yaml"), "--model", "m"]);
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert!(error.contains("nowhere"), "{error}");
+}
+
+#[test]
+fn a_wrong_argument_ends_with_2_and_help_with_0() {
+    for arguments in
+        [&["serve", "--lissen", "x"][..], &["check", "--format", "xml"], &["explain", "--header", "x"], &["frobnicate"], &[]]
+    {
+        assert_eq!(run(arguments).0, Some(2), "{arguments:?}");
+    }
+    for command in ["serve", "check", "explain", "envoy-config", "schema", "demo", "completions"] {
+        let (code, out, _) = run(&[command, "--help"]);
+        assert_eq!(code, Some(0), "{command}");
+        assert!(out.contains("Usage: cascade"), "{out}");
+    }
+    let (code, out, _) = run(&["--version"]);
+    assert_eq!((code, out.trim()), (Some(0), concat!("cascade ", env!("CARGO_PKG_VERSION"))));
+}
+
+#[test]
+fn completions_are_made_for_the_usual_shells() {
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, out, _) = run(&["completions", shell]);
+        assert_eq!(code, Some(0));
+        assert!(out.contains("cascade") && out.contains("catalog"), "{shell}");
+    }
+}

@@ -1,0 +1,95 @@
+//! Limits of the gRPC side: large messages, many streams, strangers.
+
+use crate::catalog::Home;
+use crate::grpc::{self, Stream, decision, is_body_answer};
+use crate::process::{Cascade, eventually};
+
+#[tokio::test]
+async fn a_body_of_20_mb_is_one_message_like_any_other() {
+    let home = Home::with_catalog("one");
+    let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[]).await;
+    let channel = grpc::connect(&cascade.listen().await).await;
+    let mut stream = Stream::open(&channel).await.unwrap();
+    let body = format!(r#"{{"messages": "{}", "model": "m"}}"#, "x".repeat(20 * 1024 * 1024));
+    let [_, answer] = stream.buffered(&[], body.into_bytes()).await;
+    assert!(is_body_answer(&answer));
+    assert_eq!(decision(&answer), "override model_chain");
+}
+
+#[tokio::test]
+async fn a_message_over_the_limit_ends_its_stream_and_no_other() {
+    let home = Home::with_catalog("one");
+    let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[("SERVER__MAX_MESSAGE", "1MiB")]).await;
+    let channel = grpc::connect(&cascade.listen().await).await;
+    let mut other = Stream::open(&channel).await.unwrap();
+    other.send(grpc::head(&[], false)).await;
+    other.answer().await.unwrap();
+    let mut large = Stream::open(&channel).await.unwrap();
+    large.send(grpc::head(&[], false)).await;
+    large.answer().await.unwrap();
+    large.send(grpc::whole_body(vec![b'x'; 2 * 1024 * 1024])).await;
+    let status = large.answer().await.expect_err("an error");
+    assert!(matches!(status.code(), tonic::Code::OutOfRange | tonic::Code::ResourceExhausted), "{status:?}");
+    other.send(grpc::whole_body(br#"{"model": "m"}"#.to_vec())).await;
+    assert_eq!(decision(&other.answer().await.unwrap().unwrap()), "override model_chain");
+}
+
+#[tokio::test]
+async fn streams_over_the_limit_wait_for_one_to_end() {
+    let home = Home::with_catalog("one");
+    let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[("SERVER__MAX_CONCURRENT_STREAMS", "2")]).await;
+    let channel = grpc::connect(&cascade.listen().await).await;
+    let mut open = Vec::new();
+    for _ in 0..2 {
+        let mut stream = Stream::open(&channel).await.unwrap();
+        stream.send(grpc::head(&[], false)).await;
+        stream.answer().await.unwrap();
+        open.push(stream);
+    }
+    let waiting = channel.clone();
+    let third =
+        tokio::spawn(async move { Stream::open(&waiting).await.unwrap().buffered(&[], br#"{"model": "m"}"#.to_vec()).await });
+    // A stream on another connection is not concerned.
+    let elsewhere = grpc::connect(&cascade.listen().await).await;
+    Stream::open(&elsewhere).await.unwrap().buffered(&[], br#"{"model": "m"}"#.to_vec()).await;
+    assert!(!third.is_finished());
+    drop(open.pop());
+    assert_eq!(decision(&third.await.unwrap()[1]), "override model_chain");
+}
+
+#[tokio::test]
+async fn more_than_the_http2_default_of_streams_are_open_at_once() {
+    let home = Home::with_catalog("one");
+    let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[]).await;
+    let channel = grpc::connect(&cascade.listen().await).await;
+    let mut open = Vec::new();
+    for _ in 0..1024 {
+        let mut stream = Stream::open(&channel).await.unwrap();
+        stream.send(grpc::head(&[], false)).await;
+        stream.answer().await.unwrap();
+        open.push(stream);
+    }
+    assert_eq!(cascade.metric("cascade_streams_in_flight").await, Some(1024.0));
+    // All of them are reset at once, as when many clients hang up: the connection survives.
+    let mut last = open.pop().unwrap();
+    drop(open);
+    eventually("one stream", async || (cascade.metric("cascade_streams_in_flight").await == Some(1.0)).then_some(())).await;
+    last.send(grpc::whole_body(br#"{"model": "m"}"#.to_vec())).await;
+    assert_eq!(decision(&last.answer().await.unwrap().unwrap()), "override model_chain");
+}
+
+#[tokio::test]
+async fn another_service_is_unimplemented_and_plain_http_is_no_harm() {
+    let home = Home::with_catalog("one");
+    let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[]).await;
+    let listen = cascade.listen().await;
+    let answer = crate::http::get(&listen, "/").await;
+    assert_ne!(answer.status, 200, "HTTP/1.1 is not spoken here");
+    let channel = grpc::connect(&listen).await;
+    let mut client = tonic::client::Grpc::new(channel);
+    client.ready().await.unwrap();
+    let codec = tonic_prost::ProstCodec::<(), ()>::default();
+    let path = http::uri::PathAndQuery::from_static("/other.Service/Method");
+    let status = client.unary(tonic::Request::new(()), path, codec).await.expect_err("no such service");
+    assert_eq!(status.code(), tonic::Code::Unimplemented);
+}
