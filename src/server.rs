@@ -151,8 +151,8 @@ impl<P: Processor> Server<P> {
 
         let died = tokio::select! {
             () = signals.next() => None,
-            result = &mut dealing => Some(format!("the ext_proc listener died: {}", outcome(result))),
-            Some(result) = self.admin.join_next() => Some(format!("the admin listener died: {}", outcome(result))),
+            result = &mut dealing => Some(format!("the ext_proc listener died: {}", outcome(&result))),
+            Some(result) = self.admin.join_next() => Some(format!("the admin listener died: {}", outcome(&result))),
             Some(_) = ended.join_next() => Some("a worker thread ended on its own".to_owned()),
         };
         if let Some(what) = died {
@@ -214,7 +214,7 @@ async fn drain(phase: &watch::Sender<Phase>, limit: Duration, workers: &[Worker]
     }
 }
 
-fn outcome(result: Result<io::Result<()>, tokio::task::JoinError>) -> String {
+fn outcome(result: &Result<io::Result<()>, tokio::task::JoinError>) -> String {
     match result {
         Ok(Ok(())) => "it ended".to_owned(),
         Ok(Err(error)) => error.to_string(),

@@ -154,7 +154,7 @@ impl View<'_> {
 /// In the order of the names, whatever order the compiler kept.
 fn keyed<'a>(entries: impl Iterator<Item = (&'a str, Value)>) -> Value {
     let mut entries: Vec<(&str, Value)> = entries.collect();
-    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+    entries.sort_by_key(|(name, _)| *name);
     Value::Object(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Map<_, _>>())
 }
 

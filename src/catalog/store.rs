@@ -87,7 +87,7 @@ impl Store {
     }
 
     /// Puts a catalog that the source holds now into use.
-    pub fn accept(&self, snapshot: Arc<Snapshot>, at: SystemTime) {
+    pub fn accept(&self, snapshot: &Arc<Snapshot>, at: SystemTime) {
         self.put(
             |status| Status {
                 revision: Some(snapshot.revision.clone()),
@@ -104,7 +104,7 @@ impl Store {
     }
 
     /// Puts the last good catalog into use because the source has none to give; [`Store::fail`] has said why.
-    pub fn accept_last_good(&self, snapshot: Arc<Snapshot>, accepted_at: SystemTime) {
+    pub fn accept_last_good(&self, snapshot: &Arc<Snapshot>, accepted_at: SystemTime) {
         self.put(
             |status| Status {
                 revision: Some(snapshot.revision.clone()),
@@ -133,14 +133,66 @@ impl Store {
         );
     }
 
-    /// The source holds again what is in use.
-    pub fn recover(&self) {
-        let snapshot = self.current();
-        self.put(|status| Status { last_error: None, failures_since: 0, stale: false, ..status }, snapshot);
-    }
-
     fn put(&self, change: impl FnOnce(Status) -> Status, snapshot: Option<Arc<Snapshot>>) {
         let status = change(self.status());
         self.state.store(Arc::new(State { snapshot, status }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+    use crate::catalog::compile::compile;
+    use crate::catalog::load::SourceFile;
+
+    fn snapshot(label: &str) -> Arc<Snapshot> {
+        let text = format!("version: 1\nlabel: {label}\npriority_groups: {{g: {{}}}}\nmodels: {{m: {{chain: [g]}}}}\n");
+        Arc::new(compile(&[SourceFile::new("a.yaml", &text)]).unwrap().snapshot)
+    }
+
+    #[test]
+    fn an_empty_store_that_fails_has_nothing_that_could_be_stale() {
+        let store = Store::new("a.yaml");
+        store.fail("away");
+        let status = store.status();
+        assert!(!store.is_loaded() && !status.stale && status.failures_since == 1);
+        assert_eq!(status.last_error.as_deref(), Some("away"));
+    }
+
+    #[test]
+    fn a_failure_keeps_what_is_in_use_and_the_next_good_one_forgets_it() {
+        let store = Store::new("a.yaml");
+        let loaded = store.loaded();
+        store.accept(&snapshot("one"), UNIX_EPOCH);
+        assert!(*loaded.borrow());
+        store.fail("bad");
+        store.fail("worse");
+        let (kept, status) = store.view();
+        assert_eq!(kept.unwrap().label.as_deref(), Some("one"));
+        assert_eq!((status.label.as_deref(), status.failures_since, status.stale), (Some("one"), 2, true));
+        store.accept(&snapshot("two"), UNIX_EPOCH + Duration::from_secs(1));
+        let status = store.status();
+        assert_eq!((status.label.as_deref(), status.failures_since, status.stale), (Some("two"), 0, false));
+        assert_eq!(status.last_error, None);
+    }
+
+    #[test]
+    fn the_last_good_catalog_is_stale_from_the_start() {
+        let store = Store::new("a.yaml");
+        store.fail("away");
+        store.accept_last_good(&snapshot("old"), UNIX_EPOCH);
+        let status = store.status();
+        assert!(store.is_loaded() && status.stale && status.failures_since == 1 && status.last_error.is_some());
+    }
+
+    #[test]
+    fn a_pinned_snapshot_outlives_the_swap() {
+        let store = Store::new("a.yaml");
+        store.accept(&snapshot("one"), UNIX_EPOCH);
+        let pinned = store.current().unwrap();
+        store.accept(&snapshot("two"), UNIX_EPOCH);
+        assert_eq!(pinned.label.as_deref(), Some("one"));
     }
 }

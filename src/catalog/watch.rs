@@ -148,7 +148,7 @@ impl Loader {
         if self.last == Last::None
             && let Verdict::Good(good) = judge(texts.clone(), self.rules.clone()).await
         {
-            self.accept(good, texts, hash).await;
+            self.accept(*good, texts, hash).await;
             return None;
         }
         let (texts, hash) = match self.at_rest(texts, hash).await {
@@ -160,7 +160,7 @@ impl Loader {
         };
         match judge(texts.clone(), self.rules.clone()).await {
             Verdict::Good(good) => {
-                self.accept(good, texts, hash).await;
+                self.accept(*good, texts, hash).await;
                 None
             }
             Verdict::Bad(diagnostics) => {
@@ -193,7 +193,7 @@ impl Loader {
         info!(revision = %snapshot.revision, label, models = snapshot.models.len(), tenants = snapshot.tenants.len(), "catalog in use");
         self.metrics.catalog_in_use(&snapshot, true);
         self.metrics.reloaded(Reload::Success, now);
-        self.store.accept(snapshot, now);
+        self.store.accept(&snapshot, now);
         self.last = Last::Accepted(hash);
         let (Some(last_good), Ok(texts)) = (self.last_good.clone(), texts) else { return };
         let (source, path) = (self.origin.shown(), last_good.path());
@@ -266,7 +266,7 @@ impl Loader {
                 let (revision, source) = (&snapshot.revision, &saved.source);
                 warn!(%path, %revision, saved_from = source, "the last good catalog is in use until the source gives one (stale)");
                 self.metrics.catalog_in_use(&snapshot, false);
-                self.store.accept_last_good(snapshot, saved.accepted_at);
+                self.store.accept_last_good(&snapshot, saved.accepted_at);
                 true
             }
             Verdict::Bad(diagnostics) => {

@@ -68,8 +68,8 @@ impl Listener {
         match &self.socket {
             Socket::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
-                // Answers are small and awaited: Nagle's delay would be most of their latency.
-                stream.set_nodelay(true)?;
+                // Answers are small and awaited: Nagle's delay would be most of their latency. It fails for clients that are gone.
+                let _ = stream.set_nodelay(true);
                 Ok(Connection::Tcp(stream))
             }
             Socket::Unix(listener, _) => listener.accept().await.map(|(stream, _)| Connection::Unix(stream)),

@@ -9,7 +9,7 @@ use crate::expectations::accept;
 use crate::explain::Rules;
 
 pub(super) enum Verdict {
-    Good(Accepted),
+    Good(Box<Accepted>),
     Bad(Vec<Diagnostic>),
 }
 
@@ -19,7 +19,7 @@ pub(super) async fn judge(texts: Texts, rules: Arc<Rules>) -> Verdict {
         Err(found) => return Verdict::Bad(found),
     };
     match tokio::task::spawn_blocking(move || accept(&texts, &rules)).await {
-        Ok(Ok(accepted)) => Verdict::Good(accepted),
+        Ok(Ok(accepted)) => Verdict::Good(Box::new(accepted)),
         Ok(Err(diagnostics)) => Verdict::Bad(diagnostics),
         // A panic of the compiler is a fault of ours: the last good catalog stays all the same.
         Err(_) => Verdict::Bad(vec![Diagnostic::error(
