@@ -47,7 +47,7 @@ const WALLS: &[(&str, &[&str])] = &[
         &["catalog", "encode", "explain", "extproc", "extract", "outcome", "proto", "resolve", "secret", "settings", "telemetry"],
     ),
     ("admin", &["catalog", "explain", "outcome", "secret", "server", "settings", "telemetry"]),
-    ("server", &["admin", "catalog", "settings", "telemetry"]),
+    ("server", &["admin", "catalog", "secret", "settings", "telemetry"]),
 ];
 
 /// May import everything: they put the parts together.
