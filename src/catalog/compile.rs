@@ -14,6 +14,7 @@ mod tenants;
 use super::document::CATALOG;
 use super::load::SourceFile;
 use super::merge::merge;
+use super::pattern::PatternTable;
 use super::revision;
 use super::snapshot::Snapshot;
 use super::validate;
@@ -120,7 +121,7 @@ fn names_and_rules(document: &Node, found: &mut Vec<Diagnostic>) -> Snapshot {
         cluster_ids: clusters.ids,
         group_ids: groups.ids,
         model_ids: models.ids,
-        model_patterns: models.patterns,
+        model_patterns: PatternTable::new(models.patterns),
         tenant_ids: tenants.ids,
         api_keys: tenants.api_keys,
         defaults,

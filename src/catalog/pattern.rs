@@ -2,6 +2,7 @@
 //! module does not know what the names stand for.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 /// A name, or a name with `*` in it (any run of characters, also none). No other character is special.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -37,9 +38,14 @@ impl Pattern {
         self.text == "*"
     }
 
+    /// The literal text before the first `*`.
+    fn prefix(&self) -> &str {
+        &self.text[..self.text.find('*').unwrap_or(self.text.len())]
+    }
+
     #[must_use]
     pub fn rank(&self) -> Rank<'_> {
-        let prefix = self.text.find('*').unwrap_or(self.text.len());
+        let prefix = self.prefix().len();
         let literals = self.text.bytes().filter(|byte| *byte != b'*').count();
         Rank(!self.is_exact(), Reverse(prefix), Reverse(literals), &self.text)
     }
@@ -69,9 +75,60 @@ impl Pattern {
     }
 }
 
+/// Patterns and what they stand for. The closest match is found by literal prefixes, so that a thousand patterns cost little more
+/// than one.
+#[derive(Debug, Clone, Default)]
+pub struct PatternTable<T> {
+    /// Best rank first.
+    entries: Vec<(Pattern, T)>,
+    /// Indices of `entries` by literal prefix, best rank first.
+    by_prefix: HashMap<Box<str>, Vec<usize>>,
+    /// Lengths of the prefixes in bytes, longest first: the rank's first word among patterns.
+    lengths: Vec<usize>,
+}
+
+impl<T> PatternTable<T> {
+    #[must_use]
+    pub fn new(mut entries: Vec<(Pattern, T)>) -> Self {
+        entries.sort_by(|(a, _), (b, _)| a.rank().cmp(&b.rank()));
+        let mut by_prefix: HashMap<Box<str>, Vec<usize>> = HashMap::new();
+        for (index, (pattern, _)) in entries.iter().enumerate() {
+            by_prefix.entry(Box::from(pattern.prefix())).or_default().push(index);
+        }
+        let mut lengths: Vec<usize> = by_prefix.keys().map(|prefix| prefix.len()).collect();
+        lengths.sort_unstable_by_key(|length| Reverse(*length));
+        lengths.dedup();
+        Self { entries, by_prefix, lengths }
+    }
+
+    /// The closest pattern that matches the name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&(Pattern, T)> {
+        let with_prefix = |length: &usize| self.by_prefix.get(name.get(..*length)?);
+        let candidates = self.lengths.iter().filter_map(with_prefix).flatten().map(|index| &self.entries[*index]);
+        candidates.into_iter().find(|(pattern, _)| pattern.matches(name))
+    }
+
+    /// All patterns, best rank first.
+    pub fn iter(&self) -> impl Iterator<Item = &(Pattern, T)> {
+        self.entries.iter()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn a_table_finds_what_a_search_in_order_of_rank_finds(patterns in proptest::collection::vec("[ab*]{1,5}", 0..20), name in "[abé]{0,6}") {
+            let table = PatternTable::new(patterns.iter().map(|text| (Pattern::new(text), ())).collect());
+            let expected = table.iter().find(|(pattern, ())| pattern.matches(&name));
+            prop_assert_eq!(table.find(&name), expected);
+        }
+    }
 
     #[test]
     fn a_star_stands_for_any_run_and_both_ends_are_anchored() {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::pattern::Pattern;
+use super::pattern::{Pattern, PatternTable};
 use crate::diagnostic::Place;
 use crate::names::{ClusterName, GroupName, ModelName, ProviderName, TenantName, TierName};
 
@@ -255,8 +255,8 @@ pub struct Snapshot {
     pub group_ids: HashMap<GroupName, GroupId>,
     /// Catalog names and exact aliases.
     pub model_ids: HashMap<String, ModelId>,
-    /// Aliases with `*`, best rank first.
-    pub model_patterns: Vec<(Pattern, ModelId)>,
+    /// Aliases with `*`.
+    pub model_patterns: PatternTable<ModelId>,
     pub tenant_ids: HashMap<TenantName, TenantId>,
     /// SHA-256 of an API key → whose it is.
     pub api_keys: HashMap<[u8; 32], TenantId>,

@@ -5,6 +5,10 @@
 //! It exists because tokenizers for streams either copy the document or give up at chunk borders inside a token, and because a
 //! key that stands twice has to be seen: parsers that build a map have already forgotten the first one.
 
+use std::sync::Arc;
+
+use memchr::memchr2;
+
 use super::source::{OnDuplicateKey, Pointer};
 
 /// The longest wanted value that is kept, in bytes; a longer one is a name that nobody knows.
@@ -29,7 +33,7 @@ pub enum Slot {
 
 #[derive(Debug)]
 struct Target {
-    segments: Vec<String>,
+    segments: Arc<[String]>,
     /// How many leading segments the current position matches.
     matched: usize,
     /// How many leading segments have been seen at least once.
@@ -106,6 +110,8 @@ enum Purpose {
 #[derive(Debug)]
 pub struct Scanner {
     targets: Vec<Target>,
+    /// The most segments of a target: below that level nothing is wanted, and nothing is kept up.
+    deepest: usize,
     on_duplicate: OnDuplicateKey,
     duplicate: bool,
     max_depth: usize,
@@ -115,6 +121,8 @@ pub struct Scanner {
     purpose: Purpose,
     text: Capture,
     utf8: Utf8,
+    /// The current chunk holds bytes below 0x20, so that strings have to be searched for them too.
+    has_controls: bool,
     failed: Option<Malformed>,
 }
 
@@ -123,14 +131,16 @@ impl Scanner {
     #[must_use]
     pub fn new<'a>(pointers: impl IntoIterator<Item = &'a Pointer>, max_depth: usize, on_duplicate: OnDuplicateKey) -> Self {
         let targets = pointers.into_iter().map(|pointer| Target {
-            segments: pointer.segments().to_vec(),
+            segments: pointer.segments().clone(),
             matched: 0,
             seen: 0,
             slot: Slot::Absent,
             closed: false,
         });
+        let targets: Vec<Target> = targets.collect();
         Self {
-            targets: targets.collect(),
+            deepest: targets.iter().map(|target| target.segments.len()).max().unwrap_or(0),
+            targets,
             on_duplicate,
             duplicate: false,
             max_depth,
@@ -139,6 +149,7 @@ impl Scanner {
             purpose: Purpose::SkippedValue,
             text: Capture::default(),
             utf8: Utf8::default(),
+            has_controls: false,
             failed: None,
         }
     }
@@ -151,6 +162,7 @@ impl Scanner {
         if let Some(failed) = self.failed {
             return Err(failed);
         }
+        self.has_controls = has_controls(chunk);
         let result = self.utf8.push(chunk).and_then(|()| self.scan(chunk));
         self.failed = result.err();
         result
@@ -285,6 +297,9 @@ impl Scanner {
     /// Notes that a value starts here; true if a target wants its text.
     fn mark_value(&mut self, is_text: bool) -> bool {
         let depth = self.stack.len();
+        if depth > self.deepest {
+            return false;
+        }
         let mut wanted = false;
         for target in &mut self.targets {
             if depth > 0 && target.matched == depth && target.segments.len() == depth {
@@ -312,7 +327,8 @@ impl Scanner {
     /// A segment of digits names an item of an array.
     fn enter_item(&mut self) {
         let depth = self.stack.len();
-        if let Some(Some(index)) = self.stack.last()
+        if depth <= self.deepest
+            && let Some(Some(index)) = self.stack.last()
             && self.targets.iter().any(|target| target.segments.len() >= depth && target.matched + 1 >= depth)
         {
             let name = index.to_string();
@@ -321,13 +337,17 @@ impl Scanner {
     }
 
     fn start_key(&mut self) {
+        self.state = State::Text;
+        self.purpose = Purpose::SkippedKey;
         let depth = self.stack.len();
+        if depth > self.deepest {
+            return;
+        }
         let on_the_way = |target: &&Target| target.segments.len() >= depth && target.matched.min(depth - 1) == depth - 1;
         let longest = self.targets.iter().filter(on_the_way).map(|target| target.segments[depth - 1].len()).max();
         self.purpose = if longest.is_some() { Purpose::Key } else { Purpose::SkippedKey };
         // One byte more than the longest wanted key is enough to know that this one is another.
         self.text.start(longest.unwrap_or(0) + 1);
-        self.state = State::Text;
     }
 
     /// The position is now below `segment` of the innermost container.
@@ -353,6 +373,9 @@ impl Scanner {
         let depth = self.stack.len();
         self.stack.pop();
         self.state = State::After;
+        if depth > self.deepest {
+            return;
+        }
         for target in &mut self.targets {
             // `matched` may still count the last key of the container that ends here.
             if depth <= target.segments.len() && target.matched + 1 >= depth {
@@ -379,17 +402,28 @@ impl Scanner {
     }
 
     fn read_text<'a>(&mut self, rest: &'a [u8]) -> Result<&'a [u8], Malformed> {
-        let plain = plain_length(rest);
-        if matches!(self.purpose, Purpose::Key | Purpose::Value) {
-            self.text.push(&rest[..plain]);
+        let keep = matches!(self.purpose, Purpose::Key | Purpose::Value);
+        let mut rest = rest;
+        loop {
+            let plain = if self.has_controls { plain_length(rest) } else { memchr2(b'"', b'\\', rest).unwrap_or(rest.len()) };
+            if keep {
+                self.text.push(&rest[..plain]);
+            }
+            match rest[plain..] {
+                [] => return Ok(&[]),
+                [b'"', ..] => {
+                    self.end_text();
+                    return Ok(&rest[plain + 1..]);
+                }
+                // Nobody wants this string: what its escapes stand for does not matter.
+                [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] if !keep => rest = &rest[plain + 2..],
+                [b'\\', ..] => {
+                    self.state = State::Escape;
+                    return Ok(&rest[plain + 1..]);
+                }
+                _ => return Err(Malformed("a string holds a control character")),
+            }
         }
-        match rest.get(plain) {
-            None => return Ok(&[]),
-            Some(b'"') => self.end_text(),
-            Some(b'\\') => self.state = State::Escape,
-            Some(_) => return Err(Malformed("a string holds a control character")),
-        }
-        Ok(&rest[plain + 1..])
     }
 
     fn end_text(&mut self) {
@@ -400,6 +434,9 @@ impl Scanner {
         match self.purpose {
             Purpose::SkippedKey => {
                 let depth = self.stack.len();
+                if depth > self.deepest {
+                    return;
+                }
                 self.targets.iter_mut().for_each(|target| target.matched = target.matched.min(depth - 1));
             }
             Purpose::SkippedValue => {}
@@ -532,6 +569,9 @@ impl Utf8 {
                 Err(_) => {}
             }
         }
+        if chunk.is_ascii() {
+            return Ok(());
+        }
         match std::str::from_utf8(chunk) {
             Ok(_) => Ok(()),
             Err(error) if error.error_len().is_some() => Err(NOT_UTF8),
@@ -548,6 +588,11 @@ impl Utf8 {
 }
 
 const NOT_UTF8: Malformed = Malformed("the body is not UTF-8");
+
+/// One pass that the compiler turns into vector code; compact JSON has no such byte.
+fn has_controls(chunk: &[u8]) -> bool {
+    chunk.chunks(1024).any(|part| part.iter().fold(false, |found, byte| found | (*byte < 0x20)))
+}
 
 /// How many leading bytes of a string need no attention: up to a quote, a backslash or a control character. Blocks first, which
 /// the compiler turns into vector code, then eight bytes at a time.

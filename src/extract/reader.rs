@@ -1,6 +1,8 @@
 //! Reads one request as it arrives: the head at once, the body in pieces, until every needed field is known. It follows the
 //! configured order of sources, and it says when nothing that may still come can change the answer. It knows no catalog.
 
+use std::sync::LazyLock;
+
 use super::dialect::{BodyKind, Dialect, ModelPlace};
 use super::head::{self, Head};
 use super::json::{self, Malformed, Slot};
@@ -63,6 +65,9 @@ struct FormBody {
     duplicate: bool,
     ended: bool,
 }
+
+/// Where JSON dialects keep the model.
+static MODEL: LazyLock<Pointer> = LazyLock::new(|| Pointer::to_key("model"));
 
 /// A form longer than this holds a file, not a model.
 const MAX_FORM: usize = 1024 * 1024;
@@ -290,7 +295,7 @@ impl Wanted<'_> {
     fn slot(&mut self, source: &Source) -> Option<usize> {
         let (pointer, name) = match (source, self.kind) {
             (Source::Body(pointer), BodyKind::Json) => (Some(pointer.clone()), None),
-            (Source::Dialect, BodyKind::Json) => (Pointer::parse("/model").ok(), None),
+            (Source::Dialect, BodyKind::Json) => (Some(MODEL.clone()), None),
             (Source::Dialect, BodyKind::Multipart { .. } | BodyKind::Form) => (None, Some("model")),
             (Source::Multipart(name), BodyKind::Multipart { .. }) | (Source::Form(name), BodyKind::Form) => {
                 (None, Some(name.as_str()))

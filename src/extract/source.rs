@@ -1,6 +1,8 @@
 //! Where a field of a request may stand: the configured sources as data. Checking whether a source may be trusted is the
 //! settings' work; finding the value is that of the modules beside this one.
 
+use std::sync::Arc;
+
 use super::path::Template;
 
 /// One place to look. Of a list, the first with a value wins.
@@ -75,8 +77,8 @@ impl Source {
 /// A JSON pointer (RFC 6901) of at least one segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pointer {
-    text: String,
-    segments: Vec<String>,
+    text: Arc<str>,
+    segments: Arc<[String]>,
 }
 
 impl Pointer {
@@ -89,11 +91,18 @@ impl Pointer {
         if text.replace("~0", "").replace("~1", "").contains('~') {
             return Err("in a JSON pointer `~` is written `~0` and `/` inside a key is written `~1`");
         }
-        let segments: Vec<String> = rest.split('/').map(|segment| segment.replace("~1", "/").replace("~0", "~")).collect();
+        let segments: Arc<[String]> = rest.split('/').map(|segment| segment.replace("~1", "/").replace("~0", "~")).collect();
         if segments.len() > 16 {
             return Err("a JSON pointer may have 16 segments at most");
         }
-        Ok(Self { text: text.to_owned(), segments })
+        Ok(Self { text: Arc::from(text), segments })
+    }
+
+    /// The pointer to a key of the outermost object.
+    #[must_use]
+    pub fn to_key(key: &str) -> Self {
+        let escaped = key.replace('~', "~0").replace('/', "~1");
+        Self { text: Arc::from(format!("/{escaped}")), segments: Arc::from([key.to_owned()]) }
     }
 
     #[must_use]
@@ -102,7 +111,7 @@ impl Pointer {
     }
 
     #[must_use]
-    pub fn segments(&self) -> &[String] {
+    pub fn segments(&self) -> &Arc<[String]> {
         &self.segments
     }
 }
@@ -126,7 +135,7 @@ pub enum OnDuplicateKey {
 
 impl Default for Plan {
     fn default() -> Self {
-        let session = Pointer { text: "/session".to_owned(), segments: vec!["session".to_owned()] };
+        let session = Pointer::to_key("session");
         Self {
             model: vec![Source::Dialect],
             tenant: Vec::new(),
@@ -143,9 +152,10 @@ mod tests {
     #[test]
     fn a_pointer_unescapes_its_segments() {
         let pointer = Pointer::parse("/a~1b/~0c/0").unwrap();
-        assert_eq!(pointer.segments(), ["a/b", "~c", "0"]);
+        assert_eq!(**pointer.segments(), ["a/b", "~c", "0"]);
+        assert_eq!(Pointer::to_key("a/~b"), Pointer::parse("/a~1~0b").unwrap());
         assert!(Pointer::parse("a").is_err());
         assert!(Pointer::parse("/a~2").is_err());
-        assert_eq!(Pointer::parse("/").unwrap().segments(), [""]);
+        assert_eq!(Pointer::parse("/").unwrap().segments().as_ref(), [""]);
     }
 }

@@ -116,11 +116,10 @@ pub fn find_model<'a>(
         });
         return Named::TenantOnly(name);
     }
-    let by_pattern = || snapshot.model_patterns.iter().find(|(pattern, _)| pattern.matches(name));
     let (id, how) = match exact {
         Some(id) if is_catalog_name => (id, None),
         Some(id) => (id, Some(name)),
-        None => match by_pattern() {
+        None => match snapshot.model_patterns.find(name) {
             Some((pattern, id)) => (*id, Some(pattern.as_str())),
             None => {
                 trace.consider(|| Considered::new("models", None, "no name and no alias matches"));

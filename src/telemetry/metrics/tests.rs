@@ -20,7 +20,7 @@ fn a_decision_counts_in_every_family() {
         r#"cascade_model_requests_total{model="m",outcome="override"}"#,
         r#"cascade_tenant_requests_total{tenant="acme",outcome="override"}"#,
         "cascade_decision_seconds_count",
-        r#"cascade_decision_seconds_bucket{le="0.000005"}"#,
+        r#"cascade_decision_seconds_bucket{le="5e-06"}"#,
     ] {
         assert_eq!(value(&metrics, series), Some(1.0), "{series}\n{}", metrics.text(false).0);
     }

@@ -1,0 +1,106 @@
+//! What a decision costs inside the process, without the network: reading the request, judging it, writing the answer, and all
+//! three, with a catalog of 1,000 models and 10,000 tenants. `cargo bench --bench decide`.
+
+use std::hint::black_box;
+
+use cascade::catalog::compile::compile;
+use cascade::catalog::load::SourceFile;
+use cascade::catalog::snapshot::Snapshot;
+use cascade::encode::{Decision, answer, reply};
+use cascade::explain::Rules;
+use cascade::extract::request::Request;
+use cascade::extract::source::{Plan, Source};
+use cascade::extract::{Api, Facts};
+use cascade::resolve::{Resolution, resolve};
+use cascade::settings::{Encoding, Publish};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+
+fn catalog() -> Snapshot {
+    let mut text = String::from(
+        "version: 1\nclusters:\n  a: {provider: p, tags: [eu]}\n  b: {provider: p, tags: [eu]}\n  c: {provider: q, tags: [us]}\n\
+         priority_groups:\n  primary: {clusters: [{cluster_name: a, weight: 80}, {cluster_name: c, weight: 20}]}\n  \
+         backup: {clusters: [{cluster_name: b, weight: 1}]}\ndefaults: {missing_tenant: reject}\nmodels:\n",
+    );
+    for index in 0..1_000 {
+        text.push_str(&format!("  model-{index}: {{aliases: [alias-{index}, \"model-{index}-*\"], chain: [primary, backup]}}\n"));
+    }
+    text.push_str("tiers:\n  eu: {require_tags: [eu]}\ntenants:\n");
+    for index in 0..10_000 {
+        text.push_str(&format!("  tenant-{index}: {{tier: eu}}\n"));
+    }
+    match compile(&[SourceFile::new("catalog.yaml", &text)]) {
+        Ok(accepted) => accepted.snapshot,
+        Err(found) => panic!("{found:?}"),
+    }
+}
+
+fn request(model: &str, size: usize) -> Request {
+    let mut request = Request::new("/v1/chat/completions");
+    request.add_header("content-type", "application/json");
+    request.add_header("x-tenant-id", "tenant-777");
+    let turn = r#"{"role":"user","content":"It is a long way to the next line,\nand a \"quoted\" word stands on it. "},"#;
+    let turns = turn.repeat(size / turn.len());
+    request.body = Some(format!(r#"{{"messages":[{}],"model":"{model}"}}"#, turns.trim_end_matches(',')).into_bytes());
+    request
+}
+
+fn write(snapshot: &Snapshot, resolution: &Resolution, facts: &Facts, publish: &Publish) -> Vec<u8> {
+    let decision = Decision {
+        snapshot: Some(snapshot),
+        resolution,
+        decision_id: "0123456789abcdef",
+        request_id: Some("b9ef8c1e-2d6b-4f0e-9a5f-1f1f1f1f1f1f"),
+        requested: &facts.model,
+        requested_model: Some("model-500"),
+        session: None,
+        api: Api::OpenAi,
+        spoofed: &[],
+    };
+    reply::deciding(reply::Kind::RequestBody, &answer(&decision, publish))
+}
+
+fn benches(criterion: &mut Criterion) {
+    let snapshot = catalog();
+    let plan = Plan { tenant: vec![Source::Header("x-tenant-id".to_owned())], ..Plan::default() };
+    let rules = Rules { plan, ..Rules::default() };
+    let read = |request: &Request| request.read(&rules.plan, rules.needs(&snapshot), &rules.limits).0;
+    let publish = Publish::default();
+
+    let mut group = criterion.benchmark_group("read");
+    for size in [1_000, 100_000] {
+        let request = request("model-500", size);
+        group.throughput(Throughput::Bytes(size as u64));
+        group.bench_function(format!("{size} bytes"), |bencher| bencher.iter(|| read(black_box(&request))));
+    }
+    group.finish();
+
+    let mut group = criterion.benchmark_group("resolve");
+    for (name, model) in
+        [("by name", "model-500"), ("by alias", "alias-500"), ("by pattern", "model-500-x"), ("unknown", "nobody")]
+    {
+        let facts = read(&request(model, 1_000));
+        group.bench_function(name, |bencher| bencher.iter(|| resolve(&snapshot, rules.policy, black_box(&facts), &mut ())));
+    }
+    group.finish();
+
+    let facts = read(&request("model-500", 1_000));
+    let resolution = resolve(&snapshot, rules.policy, &facts, &mut ());
+    let mut group = criterion.benchmark_group("encode");
+    for (name, encoding) in [("untyped", Encoding::Untyped), ("typed", Encoding::Typed)] {
+        let publish = Publish { encoding, ..publish.clone() };
+        group.bench_function(name, |bencher| bencher.iter(|| write(&snapshot, black_box(&resolution), &facts, &publish)));
+    }
+    group.finish();
+
+    let body = request("model-500", 1_000);
+    criterion.bench_function("decision, 1 KB", |bencher| {
+        bencher.iter(|| {
+            let facts = read(black_box(&body));
+            let resolution = resolve(&snapshot, rules.policy, &facts, &mut ());
+            write(&snapshot, &resolution, &facts, &publish)
+        });
+    });
+}
+
+criterion_group!(decide, benches);
+criterion_main!(decide);
