@@ -135,6 +135,12 @@ impl Node {
     }
 }
 
+/// The value of a text that stands alone and without quotes, as `80`, `true` or `some words`.
+#[must_use]
+pub fn plain(text: &str) -> Value {
+    scalar::resolve(text)
+}
+
 /// Reads one document. An empty text, or one of comments only, is a null node at the source as a whole. The node is `None` if the
 /// text cannot be read; there is at least one error then. Duplicate keys are errors beside a node that holds the first of each.
 #[must_use]
