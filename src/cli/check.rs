@@ -32,12 +32,13 @@ struct Checked {
 }
 
 fn check(arguments: &Check) -> Checked {
-    let (settings, mut diagnostics) = match source::settings(&arguments.common) {
+    let source::Read { settings, warnings: mut diagnostics, mut files } = match source::settings(&arguments.common, None, None) {
         Ok(read) => read,
-        Err(diagnostics) => return Checked { files: Vec::new(), snapshot: None, diagnostics },
+        Err(source::Refused { diagnostics, files }) => return Checked { files, snapshot: None, diagnostics },
     };
-    let source::Catalog { files, verdict } = source::catalog(&settings);
-    let (snapshot, found) = match verdict {
+    let catalog = source::catalog(&settings);
+    files.extend(catalog.files);
+    let (snapshot, found) = match catalog.verdict {
         Ok(accepted) => (Some(accepted.snapshot), accepted.warnings),
         Err(found) => (None, found),
     };

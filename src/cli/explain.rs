@@ -19,7 +19,7 @@ pub(super) fn run(arguments: &Explain) -> ExitCode {
         }
         Err(Trouble::Found(diagnostics, files)) => {
             report::complain_of(&diagnostics, &files);
-            complain("there is no good catalog to explain with");
+            complain("there is nothing to explain with");
             ExitCode::FAILURE
         }
         Err(Trouble::Said(line)) => {
@@ -35,7 +35,8 @@ enum Trouble {
 }
 
 fn answer(arguments: &Explain) -> Result<String, Trouble> {
-    let (settings, _) = source::settings(&arguments.common).map_err(|found| Trouble::Found(found, Vec::new()))?;
+    let read = source::settings(&arguments.common, None, None);
+    let settings = read.map_err(|refused| Trouble::Found(refused.diagnostics, refused.files))?.settings;
     let body = match &arguments.body {
         Some(name) => Some(body(name).map_err(|error| Trouble::Said(format!("--body {name}: {error}")))?),
         None => None,

@@ -17,7 +17,7 @@ use crate::extproc::service::Processor;
 use crate::pipeline::Pipeline;
 use crate::secret::Keys;
 use crate::server::{Ended, Listeners, Parts, Server, Signals};
-use crate::settings::{Address, Settings};
+use crate::settings::Settings;
 use crate::telemetry::Metrics;
 use crate::telemetry::log;
 
@@ -26,16 +26,17 @@ use crate::telemetry::log;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(arguments: &Serve) -> ExitCode {
-    let (settings, warnings) = match settings(arguments) {
-        Ok(read) => read,
-        Err(diagnostics) => return refuse("the settings are invalid", &diagnostics, &[]),
+    let read = source::settings(&arguments.common, arguments.listen.as_ref(), arguments.admin.as_ref());
+    let (settings, warnings) = match read {
+        Ok(source::Read { settings, warnings, .. }) => (settings, warnings),
+        Err(source::Refused { diagnostics, files }) => return refuse("the settings are invalid", &diagnostics, &files),
     };
     if let Err(error) = log::start(&settings.telemetry) {
         complain(&error);
         return ExitCode::from(EX_CONFIG);
     }
-    for warning in warnings {
-        warn!(code = warning.code, place = %warning.place, "{}", warning.message);
+    for Diagnostic { code, place, message, hint, .. } in warnings {
+        warn!(code, %place, hint = hint.as_deref().unwrap_or_default(), "settings: {message}");
     }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -48,21 +49,6 @@ pub(super) fn run(arguments: &Serve) -> ExitCode {
     // A blocked read of the catalog must not hold up the exit.
     runtime.shutdown_background();
     code
-}
-
-fn settings(arguments: &Serve) -> Result<(Settings, Vec<Diagnostic>), Vec<Diagnostic>> {
-    let (mut settings, warnings) = source::settings(&arguments.common)?;
-    let address = |text: &String| match text.strip_prefix("unix:") {
-        Some(path) => Address::Unix(path.to_owned()),
-        None => Address::Tcp(text.clone()),
-    };
-    if let Some(listen) = &arguments.listen {
-        settings.listen = address(listen);
-    }
-    if let Some(admin) = &arguments.admin {
-        settings.admin = address(admin);
-    }
-    Ok((settings, warnings))
 }
 
 fn refuse(what: &str, diagnostics: &[Diagnostic], files: &[SourceFile]) -> ExitCode {

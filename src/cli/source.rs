@@ -7,14 +7,49 @@ use crate::cli::arguments::Common;
 use crate::diagnostic::{Diagnostic, Place};
 use crate::expectations::accept;
 use crate::settings::Settings;
+use crate::settings::read::{self, Flags};
 
-/// Settings as the flags, the environment and the file say, and what there is to say of them.
-pub(super) fn settings(common: &Common) -> Result<(Settings, Vec<Diagnostic>), Vec<Diagnostic>> {
-    let mut settings = Settings::default();
-    if let Some(source) = &common.catalog {
-        settings.catalog.source.clone_from(source);
+/// Settings that cannot be used, and the file that they point into.
+pub(super) struct Refused {
+    pub(super) diagnostics: Vec<Diagnostic>,
+    pub(super) files: Vec<SourceFile>,
+}
+
+/// Settings as the flags, the environment and the file say, and the warnings.
+///
+/// # Errors
+/// All that is wrong with them, or that the file cannot be read.
+pub(super) fn settings(common: &Common, listen: Option<&String>, admin: Option<&String>) -> Result<Read, Refused> {
+    let files = match &common.config {
+        Some(name) => vec![config(name)?],
+        None => Vec::new(),
+    };
+    let flags = Flags { catalog: common.catalog.clone(), listen: listen.cloned(), admin: admin.cloned() };
+    // A variable that is no UTF-8 is none of ours.
+    let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let file = files.first().map(|file| (&*file.name, &*file.text));
+    match read::read(file, environment, flags) {
+        Ok((settings, warnings)) => Ok(Read { settings, warnings, files }),
+        Err(diagnostics) => Err(Refused { diagnostics, files }),
     }
-    Ok((settings, Vec::new()))
+}
+
+/// Settings that can be used.
+pub(super) struct Read {
+    pub(super) settings: Settings,
+    pub(super) warnings: Vec<Diagnostic>,
+    pub(super) files: Vec<SourceFile>,
+}
+
+fn config(name: &str) -> Result<SourceFile, Refused> {
+    match std::fs::read_to_string(name) {
+        Ok(text) => Ok(SourceFile::new(name, &text)),
+        Err(error) => {
+            let diagnostic =
+                Diagnostic::error("unreadable", &Place::whole(name), format!("the settings cannot be read: {error}"));
+            Err(Refused { diagnostics: vec![diagnostic.hint("name a settings file with --config")], files: Vec::new() })
+        }
+    }
 }
 
 /// The catalog of the settings, held to its own tests.
@@ -26,13 +61,13 @@ pub(super) struct Catalog {
 
 /// Reads the catalog once.
 pub(super) fn catalog(settings: &Settings) -> Catalog {
-    match read(&settings.catalog.source) {
+    match read_source(&settings.catalog.source) {
         Ok(files) => Catalog { verdict: accept(&files, &settings.rules()), files },
         Err(found) => Catalog { files: Vec::new(), verdict: Err(found) },
     }
 }
 
-fn read(source: &str) -> Result<Vec<SourceFile>, Vec<Diagnostic>> {
+fn read_source(source: &str) -> Result<Vec<SourceFile>, Vec<Diagnostic>> {
     let unreachable = |why: String| {
         let diagnostic = Diagnostic::error("unreachable", &Place::whole(source), format!("the catalog cannot be reached: {why}"));
         vec![diagnostic.hint("name a file, a directory or an http(s) URL with --catalog")]
