@@ -18,5 +18,6 @@ mod examples;
 mod failures;
 mod life;
 mod overrides;
+mod protocol;
 mod retries;
 mod route_cache;

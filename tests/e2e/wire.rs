@@ -43,17 +43,21 @@ pub struct Answered {
     pub rejected: Option<(u16, String)>,
 }
 
+pub async fn channel(to: &Endpoint) -> Channel {
+    let uri = match to {
+        Endpoint::Tcp(address) => format!("http://{address}"),
+        Endpoint::Unix(path) => format!("unix://{}", path.display()),
+    };
+    ok(ok(tonic::transport::Endpoint::try_from(uri)).connect().await)
+}
+
 /// A connection to a processor.
 #[derive(Debug, Clone)]
 pub struct Wire(ExternalProcessorClient<Channel>);
 
 impl Wire {
     pub async fn connect(to: &Endpoint) -> Self {
-        let uri = match to {
-            Endpoint::Tcp(address) => format!("http://{address}"),
-            Endpoint::Unix(path) => format!("unix://{}", path.display()),
-        };
-        let channel = ok(ok(tonic::transport::Endpoint::try_from(uri)).connect().await);
+        let channel = channel(to).await;
         Self(ExternalProcessorClient::new(channel).max_decoding_message_size(64 << 20).max_encoding_message_size(64 << 20))
     }
 
@@ -109,7 +113,7 @@ fn answered(answers: &[ProcessingResponse], rejected: Option<&ImmediateResponse>
 }
 
 /// The messages of a request as Envoy sends them in this manner.
-fn messages(request: &HttpRequest, has_body: bool, manner: Manner) -> Vec<ProcessingRequest> {
+pub fn messages(request: &HttpRequest, has_body: bool, manner: Manner) -> Vec<ProcessingRequest> {
     let mode = match manner.mode {
         BodyMode::None => BodySendMode::None,
         BodyMode::Buffered => BodySendMode::Buffered,
