@@ -159,8 +159,10 @@ impl<P: Processor> Server<P> {
             self.phase.send_replace(Phase::Over);
             return Err(ServeError::Died(what));
         }
+        // Nobody sends requests to a server that never was ready: it need not wait for anyone to notice.
+        let was_ready = self.readiness.check().is_ok();
         let result = tokio::select! {
-            () = drain(&self.phase, self.parts.settings.server.drain, &workers, &mut ended, &self.parts.metrics) => Ended::Drained,
+            () = drain(&self.phase, self.parts.settings.server.drain, was_ready, &mut ended, &self.parts.metrics) => Ended::Drained,
             () = signals.next() => Ended::Cut,
         };
         self.phase.send_replace(Phase::Over);
@@ -200,11 +202,11 @@ impl<P: Processor> Server<P> {
 }
 
 /// From the first signal to the last stream, or to the deadline.
-async fn drain(phase: &watch::Sender<Phase>, limit: Duration, workers: &[Worker], ended: &mut JoinSet<()>, metrics: &Metrics) {
+async fn drain(phase: &watch::Sender<Phase>, limit: Duration, was_ready: bool, ended: &mut JoinSet<()>, metrics: &Metrics) {
     let deadline = Instant::now() + limit;
     phase.send_replace(Phase::Leaving);
     info!(limit = ?limit, "draining: not ready any more, open streams may finish");
-    if workers.iter().any(|worker| worker.open() > 0) {
+    if was_ready {
         sleep(LAME_DUCK.min(limit / 4)).await;
     }
     phase.send_replace(Phase::Draining);
