@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::scenario::{BUSY, CATALOG, Case, DEAD, PROVIDERS, SETTINGS, STATIC_CHAIN, Witness};
+use crate::lab::trail::ID_HEADER;
 use crate::lab::{Cluster, DeadPort, Envoy, EnvoySetup, Group, Provider, Reply, Result, Scratch, Serve, Trouble};
 
 /// A running gateway. Fields are dropped in this order: Envoy first, so that nobody sees its parts go.
@@ -38,10 +39,16 @@ impl Stage {
     }
 
     pub(super) async fn play(&self, case: &Case) -> Result<Witness> {
-        let mut witness = Witness::new();
+        let mut answers = Vec::new();
         for _ in 0..case.times {
-            let (response, trail) = self.envoy.send(case.request.clone()).await?;
-            witness.add(response.status, response.header("x-cascade-reason"), &trail);
+            let id = self.envoy.next_id();
+            let request = case.request.clone().header(ID_HEADER, &id);
+            answers.push((id, request.send(self.envoy.address()).await?));
+        }
+        // Envoy writes its log a little later: asked for at the end, it is awaited once.
+        let mut witness = Witness::new();
+        for (id, response) in answers {
+            witness.add(response.status, response.header("x-cascade-reason"), &self.envoy.trail(&id).await?);
         }
         Ok(witness)
     }

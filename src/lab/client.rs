@@ -151,6 +151,13 @@ impl Sending {
     }
 }
 
+impl Drop for Sending {
+    /// A client that leaves takes its connection with it.
+    fn drop(&mut self) {
+        self.answer.abort();
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct Response {
     pub status: u16,

@@ -31,6 +31,8 @@ impl fmt::Display for Attempt {
 /// A request from Envoy's view.
 #[derive(Debug, Clone)]
 pub struct Trail {
+    /// The value of [`ID_HEADER`].
+    pub id: String,
     pub attempts: Vec<Attempt>,
     /// The last cluster chosen, even if it had no host to try (fact 35), and what the client was told.
     pub last: Attempt,
@@ -62,7 +64,7 @@ pub fn find(log: &str, id: &str) -> Option<Trail> {
             Some("attempt") => attempts.push(attempt),
             _ => {
                 let decision = line.get("decision").cloned().unwrap_or(Value::Null);
-                return Some(Trail { attempts, last: attempt, decision });
+                return Some(Trail { id: id.to_owned(), attempts, last: attempt, decision });
             }
         }
     }

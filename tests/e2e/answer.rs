@@ -16,7 +16,7 @@ use envoy_types::pb::google::protobuf::{Any, ListValue, Struct, Value};
 use prost::Message;
 
 /// The messages of `priority_group`, compiled from the vendored proto by the build script.
-mod priority_group {
+pub mod priority_group {
     include!(concat!(env!("OUT_DIR"), "/envoy.extensions.router.cluster_specifiers.priority_group.v3.rs"));
 }
 

@@ -7,12 +7,17 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where it cannot go on")]
 
 mod answer;
+mod case;
 mod gateway;
 mod processor;
+mod wire;
 
 mod body_modes;
+mod cases;
 mod examples;
 mod failures;
+mod life;
 mod overrides;
+mod protocol;
 mod retries;
 mod route_cache;

@@ -1,0 +1,326 @@
+//! Cascade's life beside a running Envoy: catalogs that change, processes that die and come back, clients that are slow or leave.
+//! In all of it no request may fail that would not have failed without Cascade.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use cascade::lab::config::ProcessorWatch;
+use cascade::lab::trail::ID_HEADER;
+use cascade::lab::{BodyMode, Cluster, Envoy, EnvoySetup, Group, Provider, Request, Scratch, Serve, Trail, eventually};
+use tokio::task::JoinSet;
+
+use crate::cases::CASCADE;
+use crate::gateway::{chat, chat_of, ok};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A catalog whose model `m` goes to this cluster.
+fn leads_to(cluster: &str) -> String {
+    format!(
+        "version: 1\npriority_groups: {{g: {{clusters: [{{cluster_name: {cluster}, weight: 1}}]}}}}\nmodels: {{m: {{chain: [g]}}}}\n"
+    )
+}
+
+/// Envoy, Cascade and the providers `fixed` (the static chain), `a` and `b`.
+struct Town {
+    envoy: Envoy,
+    serve: Serve,
+    providers: [Provider; 3],
+    scratch: Scratch,
+}
+
+impl Town {
+    async fn found(settings: &str, change: impl FnOnce(&mut EnvoySetup)) -> Self {
+        let scratch = ok(Scratch::new());
+        ok(scratch.write("catalog.yaml", &leads_to("a")));
+        ok(scratch.write("cascade.yaml", settings));
+        let serve = start(&scratch).await;
+        let providers = [
+            ok(Provider::answering("fixed", 200).await),
+            ok(Provider::answering("a", 200).await),
+            ok(Provider::answering("b", 200).await),
+        ];
+        let clusters = providers.iter().map(|provider| Cluster::new(provider.name(), provider.address())).collect();
+        let mut setup = EnvoySetup::new(serve.grpc().clone(), clusters);
+        setup.static_chain = vec![Group::of("fixed", "fixed")];
+        setup.response_headers = vec![("x-revision".to_owned(), "%DYNAMIC_METADATA(cascade.decision:revision)%".to_owned())];
+        change(&mut setup);
+        let envoy = ok(Envoy::start(&setup).await);
+        Self { envoy, serve, providers, scratch }
+    }
+
+    fn provider(&self, name: &str) -> &Provider {
+        self.providers.iter().find(|provider| provider.name() == name).unwrap()
+    }
+
+    async fn send(&self, request: Request) -> (u16, Trail) {
+        let (response, trail) = ok(self.envoy.send(request).await);
+        (response.status, trail)
+    }
+
+    async fn way(&self) -> String {
+        self.send(chat()).await.1.to_string()
+    }
+
+    async fn goes_to(&self, way: &str) {
+        let what = format!("requests that go {way}");
+        ok(eventually(&what, LIMIT, || async { (self.way().await == way).then_some(()) }).await);
+    }
+
+    /// Replaces the catalog as editors and orchestrators do: a new file is renamed over the old one.
+    fn replace_catalog(&self, text: &str) {
+        let new = ok(self.scratch.write(".new", text));
+        fs::rename(new, self.scratch.path().join("catalog.yaml")).unwrap();
+    }
+
+    async fn status(&self) -> serde_json::Value {
+        let page = ok(self.serve.admin(Request::get("/catalog/status")).await);
+        serde_json::from_slice(&page.body).unwrap()
+    }
+
+    async fn revision(&self) -> String {
+        self.status().await["revision"].as_str().unwrap_or_default().to_owned()
+    }
+
+    async fn metric(&self, line: &str) -> Option<f64> {
+        let page = ok(self.serve.admin(Request::get("/metrics")).await).text();
+        page.lines().find_map(|text| text.strip_prefix(line)?.trim().parse().ok())
+    }
+}
+
+async fn start(scratch: &Scratch) -> Serve {
+    let text = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
+    let arguments = ["--config".to_owned(), text("cascade.yaml"), "--catalog".to_owned(), text("catalog.yaml")];
+    ok(Serve::start(Path::new(CASCADE), scratch.path(), &arguments.each_ref().map(String::as_str)).await)
+}
+
+/// Clients that send one request after the other until told to stop; every answer is kept as (status, served by, revision).
+struct Crowd {
+    stop: Arc<AtomicBool>,
+    answers: Arc<AtomicUsize>,
+    clients: JoinSet<Vec<(u16, String, String)>>,
+}
+
+impl Crowd {
+    fn gather(envoy: &Envoy) -> Self {
+        let (stop, answers) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let mut clients = JoinSet::new();
+        for _ in 0..8 {
+            let (address, stop, answers) = (envoy.address(), Arc::clone(&stop), Arc::clone(&answers));
+            clients.spawn(async move {
+                let mut seen = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    let response = ok(chat().send(address).await);
+                    let header = |name| response.header(name).unwrap_or_default().to_owned();
+                    seen.push((response.status, header("x-served-by"), header("x-revision")));
+                    answers.fetch_add(1, Ordering::Relaxed);
+                }
+                seen
+            });
+        }
+        Self { stop, answers, clients }
+    }
+
+    /// Waits until this many more answers have come.
+    async fn see(&self, more: usize) {
+        let goal = self.answers.load(Ordering::Relaxed) + more;
+        ok(eventually("more answers", LIMIT, || async { (self.answers.load(Ordering::Relaxed) >= goal).then_some(()) }).await);
+    }
+
+    async fn disperse(self) -> Vec<(u16, String, String)> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.clients.join_all().await.concat()
+    }
+}
+
+const FAST: &str = "catalog: {refresh: 200ms}\n";
+
+#[tokio::test]
+async fn a_catalog_that_changes_under_load_fails_no_request_and_mixes_no_answer() {
+    let town = Town::found(FAST, |_| ()).await;
+    let first = town.revision().await;
+    let crowd = Crowd::gather(&town.envoy);
+    let mut second = String::new();
+    for round in 0..6 {
+        crowd.see(40).await;
+        let cluster = if round % 2 == 0 { "b" } else { "a" };
+        let before = town.revision().await;
+        town.replace_catalog(&leads_to(cluster));
+        let changed = || async { Some(town.revision().await).filter(|now| *now != before) };
+        let revision = ok(eventually("the new revision", LIMIT, changed).await);
+        if cluster == "b" {
+            second = revision;
+        } else {
+            assert_eq!(revision, first, "equal content, equal revision");
+        }
+    }
+    crowd.see(40).await;
+    let answers = crowd.disperse().await;
+    for answer in &answers {
+        let (status, served_by, revision) = answer;
+        let expected = if *revision == first { "a" } else { "b" };
+        assert!(*revision == first || *revision == second, "{answer:?}");
+        assert_eq!((*status, served_by.as_str()), (200, expected), "{answer:?}");
+    }
+    assert!(answers.iter().any(|(_, by, _)| by == "a") && answers.iter().any(|(_, by, _)| by == "b"));
+}
+
+#[tokio::test]
+async fn a_bad_catalog_keeps_the_last_good_one_and_says_so() {
+    let town = Town::found(FAST, |_| ()).await;
+    let good = town.revision().await;
+    for bad in ["", "version: 1\nmodels: {m: {chain: [nowhere]}}\n", "{", &leads_to("b").replace("weight: 1", "weight: -1")] {
+        let before = town.status().await["failures_since"].as_u64().unwrap();
+        town.replace_catalog(bad);
+        let failed = || async { town.status().await["failures_since"].as_u64().filter(|now| *now > before) };
+        ok(eventually("the failure at /catalog/status", LIMIT, failed).await);
+        assert_eq!(town.revision().await, good);
+        assert_eq!(town.way().await, "a(200)", "after {bad:?}");
+    }
+    assert_eq!(ok(town.serve.admin(Request::get("/readyz")).await).status, 200, "the last good one serves");
+    town.replace_catalog(&leads_to("b"));
+    town.goes_to("b(200)").await;
+    assert_eq!(town.status().await["failures_since"], 0);
+}
+
+#[tokio::test]
+async fn a_killed_processor_leaves_requests_to_the_static_chain_until_it_is_back() {
+    let mut town = Town::found("", |setup| setup.processor_watch = ProcessorWatch::HealthCheck).await;
+    let crowd = Crowd::gather(&town.envoy);
+    crowd.see(40).await;
+    town.serve.kill();
+    town.goes_to("fixed(200)").await;
+    crowd.see(40).await;
+    town.serve = start(&town.scratch).await;
+    town.goes_to("a(200)").await;
+    crowd.see(40).await;
+
+    let answers = crowd.disperse().await;
+    let failed: Vec<_> = answers.iter().filter(|(status, ..)| *status != 200).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+    assert!(answers.iter().all(|(_, by, _)| by == "a" || by == "fixed"));
+}
+
+#[tokio::test]
+async fn a_full_duplex_gateway_comes_back_after_a_kill_as_well() {
+    let mut town = Town::found("", |setup| {
+        setup.body_mode = BodyMode::FullDuplexStreamed;
+        setup.processor_watch = ProcessorWatch::HealthCheck;
+    })
+    .await;
+    assert_eq!(town.way().await, "a(200)");
+    town.serve.kill();
+    town.goes_to("fixed(200)").await;
+    town.serve = start(&town.scratch).await;
+    town.goes_to("a(200)").await;
+}
+
+#[tokio::test]
+async fn sigterm_under_load_ends_well_and_fails_no_request() {
+    let mut town = Town::found("", |setup| setup.processor_watch = ProcessorWatch::HealthCheck).await;
+    let crowd = Crowd::gather(&town.envoy);
+    crowd.see(40).await;
+    ok(town.serve.terminate());
+    let status = ok(town.serve.ended(LIMIT).await);
+    town.goes_to("fixed(200)").await;
+
+    assert!(status.success(), "{status}");
+    let answers = crowd.disperse().await;
+    assert!(answers.iter().all(|(status, ..)| *status == 200));
+}
+
+#[tokio::test]
+async fn a_stream_under_way_is_finished_before_the_process_ends() {
+    let mut town = Town::found("", |_| ()).await;
+    let (id, body) = (town.envoy.next_id(), chat().body);
+    let mut sending = ok(chat().header(ID_HEADER, &id).begin(town.envoy.address(), Some(body.len())).await);
+    sending.write(&body[..10]).await;
+    let open = || async { town.metric("cascade_streams_in_flight").await.filter(|open| *open >= 1.0) };
+    ok(eventually("the open stream", LIMIT, open).await);
+    ok(town.serve.terminate());
+    let unready = || async {
+        let state = town.serve.admin(Request::get("/readyz")).await.ok()?;
+        (state.status == 503).then_some(())
+    };
+    ok(eventually("readiness that is off", LIMIT, unready).await);
+    sending.write(&body[10..]).await;
+    let response = ok(sending.response().await);
+
+    assert_eq!(response.status, 200);
+    assert_eq!(ok(town.envoy.trail(&id).await).to_string(), "a(200)");
+    assert!(ok(town.serve.ended(LIMIT).await).success());
+}
+
+#[tokio::test]
+async fn twenty_megabytes_arrive_whole_in_both_modes() {
+    for mode in [BodyMode::Buffered, BodyMode::FullDuplexStreamed] {
+        let town = Town::found("", move |setup| {
+            setup.body_mode = mode;
+            setup.message_timeout = Duration::from_secs(10);
+        })
+        .await;
+        let request = chat_of(20 << 20);
+        let (status, trail) = town.send(request.clone()).await;
+        assert_eq!((status, trail.to_string().as_str()), (200, "a(200)"), "{mode}");
+        assert!(town.provider("a").seen()[0].body == request.body, "{mode}");
+    }
+}
+
+/// A client that pauses in the middle of its body for longer than Envoy's message timeout. Its slowness is the subject.
+const PAUSE: Duration = Duration::from_millis(1200);
+
+#[tokio::test]
+async fn a_slow_client_is_waited_for_in_both_modes() {
+    for mode in [BodyMode::Buffered, BodyMode::FullDuplexStreamed] {
+        let town = Town::found("", move |setup| {
+            setup.body_mode = mode;
+            setup.message_timeout = Duration::from_millis(300);
+        })
+        .await;
+        let (id, body) = (town.envoy.next_id(), chat().body);
+        let mut sending = ok(chat().header(ID_HEADER, &id).begin(town.envoy.address(), Some(body.len())).await);
+        sending.write(&body[..5]).await;
+        tokio::time::sleep(PAUSE).await;
+        sending.write(&body[5..]).await;
+        assert_eq!(ok(sending.response().await).status, 200, "{mode}");
+        assert_eq!(ok(town.envoy.trail(&id).await).to_string(), "a(200)", "{mode}");
+        assert_eq!(town.provider("a").seen()[0].body, body, "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_slower_than_body_wait_goes_to_the_static_chain_and_its_bytes_arrive() {
+    let town = Town::found("limits: {body_wait: 300ms}\n", |setup| setup.body_mode = BodyMode::FullDuplexStreamed).await;
+    let (id, body) = (town.envoy.next_id(), chat_of(1000).body);
+    let mut sending = ok(chat().header(ID_HEADER, &id).begin(town.envoy.address(), Some(body.len())).await);
+    sending.write(&body[..100]).await;
+    // The decision is made while the client is silent: Envoy goes upstream before the rest is sent.
+    ok(town.envoy.stat_reaches("cluster.fixed.upstream_rq_total", 1).await);
+    sending.write(&body[100..]).await;
+    let response = ok(sending.response().await);
+
+    let trail = ok(town.envoy.trail(&id).await);
+    assert_eq!((response.status, trail.to_string().as_str()), (200, "fixed(200)"));
+    assert_eq!(trail.decision["reason"], "deadline");
+    assert_eq!(town.provider("fixed").seen()[0].body, body);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_is_counted_and_leaves_nothing_behind() {
+    for mode in [BodyMode::Buffered, BodyMode::FullDuplexStreamed] {
+        let town = Town::found("", move |setup| setup.body_mode = mode).await;
+        let body = chat().body;
+        let mut sending = ok(chat().begin(town.envoy.address(), Some(body.len())).await);
+        sending.write(&body[..10]).await;
+        let open = || async { town.metric("cascade_streams_in_flight").await.filter(|open| *open >= 1.0) };
+        ok(eventually("the open stream", LIMIT, open).await);
+        drop(sending);
+        let gone = || async { town.metric("cascade_streams_in_flight").await.filter(|open| *open == 0.0) };
+        ok(eventually("the stream's end", LIMIT, gone).await);
+        assert_eq!(town.metric("cascade_abandoned_total").await, Some(1.0), "{mode}");
+        assert_eq!(town.way().await, "a(200)", "{mode}");
+    }
+}
