@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{info, warn};
 
@@ -37,8 +37,8 @@ use crate::telemetry::Metrics;
 /// How long Cascade goes on serving after it has said that it is leaving, so that health checks notice before connections are
 /// refused (fact 32: a processor that is gone fails requests that carry a body). At most a quarter of the drain.
 const LAME_DUCK: Duration = Duration::from_secs(1);
-/// How long an open admin request may hold up the exit.
-const ADMIN_GRACE: Duration = Duration::from_millis(500);
+/// How long a thread that is to end, or an open admin request, may hold up the exit.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// The bound sockets.
 #[derive(Debug)]
@@ -144,7 +144,7 @@ impl<P: Processor> Server<P> {
     pub async fn run(mut self, signals: &mut Signals) -> Result<Ended, ServeError> {
         let (health, reporter) = health::service().await;
         let health_task = tokio::spawn(health::follow(reporter, self.readiness.clone()));
-        let (workers, mut ended) = self.start_workers(health).map_err(ServeError::Start)?;
+        let (workers, mut ended) = self.start_workers(&health).map_err(ServeError::Start)?;
         info!(listen = self.listen.shown(), workers = workers.len(), "listening for ext_proc on {}", self.listen.shown());
         let workers = Arc::new(workers);
         let mut dealing = tokio::spawn(deal_connections(self.listen, workers.clone(), self.phase.subscribe()));
@@ -159,8 +159,10 @@ impl<P: Processor> Server<P> {
             self.phase.send_replace(Phase::Over);
             return Err(ServeError::Died(what));
         }
+        // Nobody sends requests to a server that never was ready: it need not wait for anyone to notice.
+        let was_ready = self.readiness.check().is_ok();
         let result = tokio::select! {
-            () = drain(&self.phase, self.parts.settings.server.drain, &workers, &mut ended, &self.parts.metrics) => Ended::Drained,
+            () = drain(&self.phase, self.parts.settings.server.drain, was_ready, &mut ended, &self.parts.metrics) => Ended::Drained,
             () = signals.next() => Ended::Cut,
         };
         self.phase.send_replace(Phase::Over);
@@ -168,18 +170,18 @@ impl<P: Processor> Server<P> {
             warn!("told to stop again: open streams are cut");
             return Ok(result);
         }
-        let _ = dealing.await;
-        let _ = health_task.await;
-        while ended.join_next().await.is_some() {}
-        for worker in Arc::into_inner(workers).unwrap_or_default() {
-            let _ = worker.join();
+        let _ = (dealing.await, health_task.await);
+        if timeout(GRACE, async { while ended.join_next().await.is_some() {} }).await.is_ok() {
+            for worker in Arc::into_inner(workers).unwrap_or_default() {
+                let _ = worker.join();
+            }
         }
-        let _ = timeout(ADMIN_GRACE, async { while self.admin.join_next().await.is_some() {} }).await;
+        let _ = timeout(GRACE, async { while self.admin.join_next().await.is_some() {} }).await;
         info!("stopped");
         Ok(result)
     }
 
-    fn start_workers(&self, health: health::Service) -> io::Result<(Vec<Worker>, JoinSet<()>)> {
+    fn start_workers(&self, health: &health::Service) -> io::Result<(Vec<Worker>, JoinSet<()>)> {
         let Settings { server, .. } = &*self.parts.settings;
         let shared = Shared {
             metrics: self.parts.metrics.clone(),
@@ -200,11 +202,11 @@ impl<P: Processor> Server<P> {
 }
 
 /// From the first signal to the last stream, or to the deadline.
-async fn drain(phase: &watch::Sender<Phase>, limit: Duration, workers: &[Worker], ended: &mut JoinSet<()>, metrics: &Metrics) {
+async fn drain(phase: &watch::Sender<Phase>, limit: Duration, was_ready: bool, ended: &mut JoinSet<()>, metrics: &Metrics) {
     let deadline = Instant::now() + limit;
     phase.send_replace(Phase::Leaving);
     info!(limit = ?limit, "draining: not ready any more, open streams may finish");
-    if workers.iter().any(|worker| worker.open() > 0) {
+    if was_ready {
         sleep(LAME_DUCK.min(limit / 4)).await;
     }
     phase.send_replace(Phase::Draining);
@@ -214,7 +216,7 @@ async fn drain(phase: &watch::Sender<Phase>, limit: Duration, workers: &[Worker]
     }
 }
 
-fn outcome(result: &Result<io::Result<()>, tokio::task::JoinError>) -> String {
+fn outcome(result: &Result<io::Result<()>, JoinError>) -> String {
     match result {
         Ok(Ok(())) => "it ended".to_owned(),
         Ok(Err(error)) => error.to_string(),

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::load::SourceFile;
 
-const FILE: &str = "last-good.json";
+/// No ending of a catalog file: it may lie in the very directory that is the source.
+const FILE: &str = "last-good.bundle";
 
 /// The directory.
 #[derive(Debug, Clone)]

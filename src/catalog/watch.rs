@@ -25,8 +25,10 @@ use crate::settings::CatalogSettings;
 use crate::telemetry::Metrics;
 use crate::telemetry::metrics::Reload;
 
-/// How long after a file event the files are read: events come in bursts.
+/// How long after a file event the files are read: events come in bursts. Doubled for each event that changed nothing, since the
+/// directory may be a busy one, up to the longest.
 const DEBOUNCE: Duration = Duration::from_millis(30);
+const LONGEST_DEBOUNCE: Duration = Duration::from_secs(1);
 /// Two readings this far apart must agree before a change counts.
 const SETTLE: Duration = Duration::from_millis(60);
 /// A source that never comes to rest is judged all the same after this many readings.
@@ -115,12 +117,17 @@ impl Loader {
     /// Follows the source for ever.
     async fn run(mut self) {
         let mut events = Events::new();
+        let mut debounce = DEBOUNCE;
         loop {
             events.watch(self.origin.directories());
-            if timeout(self.refresh, events.next()).await.is_ok() {
-                sleep(DEBOUNCE).await;
+            let is_event = timeout(self.refresh, events.next()).await.is_ok();
+            if is_event {
+                sleep(debounce).await;
             }
+            let before = self.last.clone();
             self.refresh().await;
+            let is_noise = is_event && self.last == before;
+            debounce = if is_noise { LONGEST_DEBOUNCE.min(debounce * 2) } else { DEBOUNCE };
         }
     }
 

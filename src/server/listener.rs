@@ -63,7 +63,7 @@ impl Listener {
     /// The next connection.
     ///
     /// # Errors
-    /// See [`is_fatal`]: most errors are of one connection, not of the listener.
+    /// Most errors are of one connection, not of the listener.
     pub async fn accept(&self) -> io::Result<Connection> {
         match &self.socket {
             Socket::Tcp(listener) => {

@@ -29,7 +29,8 @@ async fn an_open_stream_finishes_while_nothing_new_is_taken() {
         Err(code) => assert!(matches!(code, Code::Unavailable | Code::NotFound), "{code:?}"),
     }
     eventually("refused connections", async || tokio::net::TcpStream::connect(&listen).await.is_err().then_some(())).await;
-    assert!(Stream::open(&channel).await.is_err(), "no new stream after the GOAWAY");
+    // A stream that crosses the GOAWAY on its way is still served.
+    eventually("no new stream", async || Stream::open(&channel).await.is_err().then_some(())).await;
 
     open.send(grpc::whole_body(br#"{"model": "m"}"#.to_vec())).await;
     assert_eq!(decision(&open.answer().await.unwrap().unwrap()), "override model_chain");
@@ -56,7 +57,7 @@ async fn a_stream_that_never_ends_is_cut_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn an_idle_server_ends_at_once() {
+async fn an_idle_server_does_not_use_up_its_drain() {
     let home = Home::with_catalog("one");
     let mut cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[("SERVER__DRAIN", "30s")]).await;
     let started = Instant::now();

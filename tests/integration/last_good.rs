@@ -32,7 +32,10 @@ async fn the_last_good_catalog_serves_while_the_source_is_bad_or_away() {
         home.write("catalog.yaml", &good("new"));
         cascade.status_where("the new catalog", |status| status["label"] == "new" && status["stale"] == false).await;
         home.write("catalog.yaml", &good("good"));
-        cascade.status_where("the old catalog", |status| status["label"] == "good").await;
+        // It comes into use first and is saved then: a crash in between would find the one before.
+        let is_saved =
+            || std::fs::read_to_string(home.path("saved/last-good.bundle")).is_ok_and(|text| text.contains("label: good"));
+        eventually("the old catalog on disk", async || is_saved().then_some(())).await;
     }
 }
 

@@ -13,6 +13,7 @@ mod admin;
 mod commands;
 mod drain;
 mod last_good;
+mod logs;
 mod metrics;
 mod reload;
 mod remote;

@@ -1,0 +1,48 @@
+//! What the log holds, and what it must never hold.
+
+use std::time::Duration;
+
+use crate::catalog::Home;
+use crate::grpc::{self, Stream};
+use crate::http;
+use crate::process::{Cascade, eventually};
+
+#[tokio::test]
+async fn no_body_key_or_session_is_logged_however_much_is_logged() {
+    let home = Home::with_catalog("one");
+    home.write("cascade.yaml", "extract: {tenant: [{api_key: {header: authorization, scheme: Bearer}}]}\n");
+    let arguments = ["--catalog", &home.text("catalog.yaml"), "--config", &home.text("cascade.yaml")];
+    let cascade = Cascade::ready(&arguments, &[("TELEMETRY__LOG", "trace")]).await;
+    let channel = grpc::connect(&cascade.listen().await).await;
+    let body = br#"{"model": "m", "session": "canary-session", "messages": "canary-prompt"}"#.to_vec();
+    let headers = [("authorization", "Bearer canary-key"), ("x-session-id", "canary-header"), ("cookie", "canary-cookie")];
+    let mut stream = Stream::open(&channel).await.unwrap();
+    stream.buffered(&headers, body).await;
+    let question = r#"{"model": "canary-model", "session": "canary-asked", "body": "canary-body"}"#;
+    assert_eq!(http::post(&cascade.admin().await, "/explain", question).await.status, 200);
+    let says = |word: &str| cascade.output().contains(word);
+    eventually("a talkative log", async || (says(" TRACE ") && says("event=\"decision\"")).then_some(())).await;
+    let output = cascade.output();
+    let leak = output.lines().find(|line| line.contains("canary"));
+    assert_eq!(leak, None);
+}
+
+#[tokio::test]
+async fn json_logs_carry_the_bound_addresses_as_fields() {
+    let home = Home::with_catalog("one");
+    let cascade = Cascade::start(
+        &["--catalog", &home.text("catalog.yaml")],
+        &[("TELEMETRY__LOG_FORMAT", "json"), ("PROBE", "127.0.0.1:0")],
+    );
+    let find = |name: &str| {
+        let lines = cascade.output();
+        let mut lines = lines.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        lines.find_map(|line| Some(line.get(name)?.as_str()?.to_owned()))
+    };
+    for name in ["listen", "admin", "probe"] {
+        let address = eventually(name, async || find(name)).await;
+        let reached = std::net::TcpStream::connect_timeout(&address.parse().unwrap(), Duration::from_secs(5));
+        assert!(reached.is_ok(), "{name} {address}");
+    }
+    assert!(cascade.output().lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{}", cascade.output());
+}
