@@ -147,7 +147,7 @@ pub fn plain(text: &str) -> Value {
 pub fn parse(source: &str, text: &str, format: Format) -> (Option<Node>, Vec<Diagnostic>) {
     if text.len() > MAX_BYTES {
         let message = format!("is larger than {} MiB", MAX_BYTES / 1024 / 1024);
-        return (None, vec![Diagnostic::error("too-big", &Place::whole(source), message)]);
+        return (None, vec![Diagnostic::error("too-big", &Place::whole(source), message).hint("split the catalog")]);
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match format {

@@ -34,6 +34,8 @@ pub mod secret;
 pub mod server;
 #[cfg(feature = "server")]
 pub mod settings;
+#[cfg(test)]
+mod shipped;
 #[cfg(feature = "server")]
 pub mod telemetry;
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::extract;
 use crate::extract::source::Plan;
 pub use crate::outcome::OnTrouble;
 use crate::resolve::Policy;
-pub use document::SETTINGS;
+pub use document::{SETTINGS, json_schema};
 
 pub const MIB: u64 = 1024 * 1024;
 

@@ -24,6 +24,7 @@ const WALLS: &[(&str, &[&str])] = &[
     ("resolve/properties", &["catalog", "explain", "extract", "outcome"]),
     ("explain", &["catalog", "diagnostic", "extract", "outcome", "resolve"]),
     ("expectations", &["catalog", "diagnostic", "explain", "extract", "outcome", "resolve"]),
+    ("shipped", &["catalog", "document", "expectations", "explain"]),
     // Envoy's vocabulary: it writes down what was decided.
     ("proto", &[]),
     ("encode", &["catalog", "extract", "outcome", "proto", "resolve", "settings"]),

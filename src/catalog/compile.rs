@@ -10,6 +10,8 @@ mod models;
 mod names;
 mod rules;
 mod tenants;
+#[cfg(test)]
+mod tests;
 
 use super::document::CATALOG;
 use super::load::SourceFile;
@@ -55,7 +57,8 @@ fn compile_into(files: &[SourceFile], found: &mut Vec<Diagnostic>) -> Option<Sna
     let is_whole = documents.len() == files.len();
     let Some(document) = merge(documents, found) else {
         if files.is_empty() {
-            found.push(Diagnostic::error("no-catalog-files", &Place::whole("catalog"), "there is no file to read"));
+            let fault = Diagnostic::error("no-catalog-files", &Place::whole("catalog"), "there is no file to read");
+            found.push(fault.hint("a catalog is a *.yaml, *.yml or *.json file, or a directory of such"));
         }
         return None;
     };
@@ -69,6 +72,11 @@ fn compile_into(files: &[SourceFile], found: &mut Vec<Diagnostic>) -> Option<Sna
     Some(names_and_rules(&document, found))
 }
 
+/// Where a text begins.
+fn start(source: &str) -> Place {
+    Place { line: 1, column: 1, ..Place::whole(source) }
+}
+
 /// The document of one file; `None` if it cannot be read or says nothing.
 fn parse(file: &SourceFile, found: &mut Vec<Diagnostic>) -> Option<Node> {
     let (node, faults) = document::parse(&file.name, &file.text, Format::of(&file.name));
@@ -77,15 +85,13 @@ fn parse(file: &SourceFile, found: &mut Vec<Diagnostic>) -> Option<Node> {
     match node.value {
         Value::Map(_) => Some(node),
         Value::Null => {
-            let fault =
-                Diagnostic::error("empty-file", &Place::whole(&file.name), "the file is empty, as if it were being written");
+            let fault = Diagnostic::error("empty-file", &start(&file.name), "the file is empty, as if it were being written");
             found.push(fault.hint("remove the file, or write `{}` if it is meant to say nothing"));
             None
         }
         _ => {
-            let fault =
-                Diagnostic::error("wrong-type", &node.place, "a catalog is a mapping with fields such as `models` and `tenants`");
-            found.push(fault);
+            let message = "a catalog is a mapping with fields such as `models` and `tenants`";
+            found.push(Diagnostic::error("wrong-type", &node.place, message).hint("begin with `version: 1`"));
             None
         }
     }

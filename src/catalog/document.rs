@@ -1,10 +1,17 @@
 //! What may stand in a catalog: the table behind its checks, its JSON Schema and the help in editors. What the names in it stand
 //! for is not judged here.
 
+use crate::document::schema;
 use crate::document::shape::{Field, Record, Shape, field};
 
 /// A whole catalog, or one file of it.
 pub static CATALOG: Shape = Shape::Record(&Record { title: "a catalog", fields: TOP });
+
+/// The JSON Schema of a catalog: what `cascade schema catalog` prints.
+#[must_use]
+pub fn json_schema() -> serde_json::Value {
+    schema::of(&CATALOG, "A Cascade catalog")
+}
 
 /// `model_chain` in a chain: the model's own chain, in place.
 pub const MODEL_CHAIN: &str = "model_chain";

@@ -117,7 +117,7 @@ fn read_at_most(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 
 fn too_big(name: &str) -> Diagnostic {
     let message = format!("with this file the catalog is larger than {} MiB", MAX_BYTES / 1024 / 1024);
-    Diagnostic::error("too-big", &Place::whole(name), message)
+    Diagnostic::error("too-big", &Place::whole(name), message).hint("10,000 tenants take about 3 MB: is this the right file?")
 }
 
 fn not_utf8(name: &str, bytes: &[u8], valid: usize) -> Diagnostic {

@@ -64,7 +64,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("unlisted-provider", "a provider without an entry under `providers`"),
     ("unmatched-name", "a rule speaks of a model that is not there"),
     ("unreachable-entry", "an entry of a chain that is always left out"),
-    ("unsupported-tag", "a YAML tag"),
+    ("unsupported-tag", "a YAML tag, as in `!include`"),
     ("untrusted-tenant", "a tenant from a place that clients write, without `trusted: true`"),
     ("unused-cluster", "a cluster that no group names"),
     ("unused-group", "a group that no chain names"),

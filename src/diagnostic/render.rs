@@ -127,7 +127,8 @@ fn blacked_out(text: &str, index: usize) -> Option<Vec<char>> {
         ends.collect::<Vec<_>>()
     };
     if is_in_key_list(&lines, index) {
-        black_out(0, &|_| false);
+        let bullet = line.len() - line.trim_start().trim_start_matches("- ").len();
+        black_out(bullet, &|_| false);
     }
     after("api_keys").into_iter().for_each(|from| black_out(from, &|character| character == ']'));
     after("sha256:").into_iter().for_each(|from| black_out(from, &|character| !character.is_ascii_hexdigit()));

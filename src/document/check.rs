@@ -9,6 +9,8 @@ use super::units::{parse_duration, parse_size};
 use super::{Entry, Node, Value};
 use crate::diagnostic::{Diagnostic, Place};
 
+const WHOLE: &str = "write a whole number in this range, without quotes";
+
 /// All that is wrong with the shape of `node`.
 #[must_use]
 pub fn check(node: &Node, shape: &Shape) -> Vec<Diagnostic> {
@@ -57,7 +59,12 @@ impl Check<'_> {
             }
             (Shape::Object, Value::Map(_)) => {
                 if node.to_json().is_none() {
-                    self.error("bad-value", node, format!("`{path}` holds a number that is not finite; JSON has none"));
+                    self.error(
+                        "bad-value",
+                        node,
+                        format!("`{path}` holds a number that is not finite"),
+                        "metadata is JSON, which has none",
+                    );
                 }
             }
             (Shape::OneOf(shapes), value) if fits(shape, value) => {
@@ -69,11 +76,11 @@ impl Check<'_> {
             (_, Value::Text(text)) if fits(shape, &node.value) => self.text(text, node, shape, path),
             (Shape::Integer(min, max), Value::Integer(integer)) => {
                 if !u64::try_from(*integer).is_ok_and(|integer| (*min..=*max).contains(&integer)) {
-                    self.error("bad-number", node, format!("`{path}` must be {}, not {integer}", shape.words()));
+                    self.error("bad-number", node, format!("`{path}` must be {}, not {integer}", shape.words()), WHOLE);
                 }
             }
             (Shape::Integer(..), Value::Float(float)) => {
-                self.error("bad-number", node, format!("`{path}` must be {}, not {float}", shape.words()));
+                self.error("bad-number", node, format!("`{path}` must be {}, not {float}", shape.words()), WHOLE);
             }
             _ => self.wrong_kind(node, shape, path),
         }
@@ -122,7 +129,7 @@ impl Check<'_> {
                 let fault = Diagnostic::error("bad-choice", &node.place, message);
                 self.found.push(match nearest(text, words.iter().copied()) {
                     Some(word) => fault.hint(format!("did you mean `{word}`?")),
-                    None => fault,
+                    None => fault.hint(format!("write {}", shape.words())),
                 });
             }
             Shape::Duration => self.unit(parse_duration(text).err(), text, node, path),
@@ -133,14 +140,15 @@ impl Check<'_> {
 
     fn unit(&mut self, fault: Option<&'static str>, text: &str, node: &Node, path: &Path<'_>) {
         if let Some(fault) = fault {
-            self.error("bad-value", node, format!("`{path}` cannot be `{text}`: {fault}"));
+            self.error("bad-value", node, format!("`{path}` cannot be `{text}`"), fault);
         }
     }
 
     /// Names become metric labels, header values and metadata: see [`crate::names`].
     fn name(&mut self, text: &str, place: &Place, path: &Path<'_>) {
         if let Err(fault) = crate::names::ModelName::parse(text) {
-            self.found.push(Diagnostic::error("bad-name", place, format!("in `{path}`: {fault}")));
+            let fault = Diagnostic::error("bad-name", place, format!("in `{path}`: {fault}"));
+            self.found.push(fault.hint("names stand in metric labels, headers and logs; choose another one"));
         }
     }
 
@@ -148,19 +156,11 @@ impl Check<'_> {
         let kind = kind(&node.value);
         let message = format!("`{path}` must be {}, not {kind}", shape.words());
         let fault = Diagnostic::error("wrong-type", &node.place, message);
-        let is_number = matches!(node.value, Value::Integer(_) | Value::Float(_));
-        self.found.push(match shape {
-            _ if node.value == Value::Null => fault.hint("nothing is written here; remove the key, or write the value"),
-            Shape::Duration | Shape::Size if is_number => fault.hint("add the unit"),
-            _ if (is_number || node.flag().is_some()) && fits(shape, &Value::Text(String::new())) => {
-                fault.hint(format!("put it in quotes: without them it is {kind}"))
-            }
-            _ => fault,
-        });
+        self.found.push(fault.hint(hint(shape, &node.value)));
     }
 
-    fn error(&mut self, code: &'static str, node: &Node, message: String) {
-        self.found.push(Diagnostic::error(code, &node.place, message));
+    fn error(&mut self, code: &'static str, node: &Node, message: String, hint: &str) {
+        self.found.push(Diagnostic::error(code, &node.place, message).hint(hint));
     }
 }
 
@@ -177,6 +177,22 @@ pub fn parse_key_hash(text: &str) -> Option<[u8; 32]> {
         *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()?;
     }
     Some(hash)
+}
+
+/// What to do about a value of the wrong kind.
+fn hint(shape: &Shape, value: &Value) -> String {
+    let is_number = matches!(value, Value::Integer(_) | Value::Float(_));
+    match (shape, value) {
+        (_, Value::Null) => "nothing is written here; remove the key, or write the value".to_owned(),
+        (Shape::Duration | Shape::Size, _) if is_number => "add the unit".to_owned(),
+        (Shape::Bool, Value::Text(_)) => "only `true` and `false`, without quotes, are booleans".to_owned(),
+        (Shape::Integer(..), Value::Text(_)) => "write the number without quotes".to_owned(),
+        _ if (is_number || matches!(value, Value::Bool(_))) && fits(shape, &Value::Text(String::new())) => {
+            format!("put it in quotes: without them it is {}", kind(value))
+        }
+        (Shape::List(_), Value::Text(_)) => "put it in brackets, as in `[a, b]`".to_owned(),
+        _ => format!("write {}", shape.words()),
+    }
 }
 
 fn example_of(field: &Field) -> String {

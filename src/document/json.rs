@@ -54,11 +54,12 @@ impl Reader<'_> {
 
     fn error(&self, message: &str) -> Box<Diagnostic> {
         let fault = Diagnostic::error("syntax", &self.place(), format!("is no valid JSON: {message}"));
-        Box::new(if message.contains("comment") {
-            fault.hint("JSON has no comments; name the file .yaml to write some")
+        let is_comment = message.contains("comment");
+        Box::new(fault.hint(if is_comment {
+            "JSON has no comments; name the file .yaml to write some"
         } else {
-            fault
-        })
+            "texts and keys stand in double quotes, and nothing but a value may follow a comma"
+        }))
     }
 
     fn skip_blank(&mut self) {
@@ -97,7 +98,8 @@ impl Reader<'_> {
         let place = self.place();
         self.nodes += 1;
         if self.nodes > MAX_NODES {
-            return Err(Box::new(Diagnostic::error("too-big", &place, format!("has more than {MAX_NODES} values"))));
+            let fault = Diagnostic::error("too-big", &place, format!("has more than {MAX_NODES} values"));
+            return Err(Box::new(fault.hint("split the catalog")));
         }
         let value = match self.peek() {
             Some(b'{') => self.nested(Self::object)?,
@@ -115,7 +117,7 @@ impl Reader<'_> {
     fn nested(&mut self, read: fn(&mut Self) -> Read<Value>) -> Read<Value> {
         if self.depth >= MAX_DEPTH {
             let message = format!("is nested more than {MAX_DEPTH} levels deep");
-            return Err(Box::new(Diagnostic::error("too-deep", &self.place(), message)));
+            return Err(Box::new(Diagnostic::error("too-deep", &self.place(), message).hint("a catalog needs nine levels")));
         }
         self.depth += 1;
         self.at += 1;

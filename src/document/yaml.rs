@@ -104,14 +104,15 @@ impl Builder {
             Event::Scalar(text, style, anchor, tag) => self.scalar(&text, style, anchor, tag.as_deref(), at),
             Event::SequenceStart(anchor, tag) => self.open(Content::List(Vec::new()), anchor, tag.as_deref(), at),
             Event::MappingStart(anchor, tag) => self.open(Content::Map(Mapping::default(), None), anchor, tag.as_deref(), at),
-            Event::SequenceEnd | Event::MappingEnd => self.close(at),
+            Event::SequenceEnd | Event::MappingEnd => self.close(),
             Event::Alias(anchor) => {
                 let Some((node, size)) = self.anchors.get(&anchor) else {
-                    return Err(self.error("bad-alias", at, "this alias stands inside what it names"));
+                    let fault = self.error("bad-alias", at, "this alias stands inside what it names: it would never end");
+                    return Err(Box::new(fault.hint("write the value out here")));
                 };
                 let (node, size) = (node.clone(), *size);
                 self.spend(size, at)?;
-                self.add(node, None, at)
+                self.add(node, None)
             }
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
         }
@@ -126,7 +127,7 @@ impl Builder {
         if anchor > 0 {
             self.anchors.insert(anchor, (node.clone(), size));
         }
-        self.add(node, Some((text, plain)), at)
+        self.add(node, Some((text, plain)))
     }
 
     /// True if the tag makes a text of whatever is written.
@@ -144,7 +145,8 @@ impl Builder {
     fn open(&mut self, content: Content, anchor: usize, tag: Option<&Tag>, at: Marker) -> Step {
         self.is_text(tag, at)?;
         if self.stack.len() >= MAX_DEPTH {
-            return Err(self.error("too-deep", at, format!("is nested more than {MAX_DEPTH} levels deep")));
+            let fault = self.error("too-deep", at, format!("is nested more than {MAX_DEPTH} levels deep"));
+            return Err(Box::new(fault.hint("a catalog needs nine levels")));
         }
         let before = self.spent;
         self.spend(Size { nodes: 1, bytes: 0 }, at)?;
@@ -152,7 +154,7 @@ impl Builder {
         Ok(())
     }
 
-    fn close(&mut self, at: Marker) -> Step {
+    fn close(&mut self) -> Step {
         let Some(frame) = self.stack.pop() else { return Ok(()) };
         let value = match frame.content {
             Content::List(items) => Value::List(items),
@@ -168,12 +170,12 @@ impl Builder {
             let size = Size { nodes: self.spent.nodes - frame.before.nodes, bytes: self.spent.bytes - frame.before.bytes };
             self.anchors.insert(frame.anchor, (node.clone(), size));
         }
-        self.add(node, None, at)
+        self.add(node, None)
     }
 
     /// Puts a complete node where it belongs; `scalar` is its text and whether it was written without quotes.
-    fn add(&mut self, node: Node, scalar: Option<(&str, bool)>, at: Marker) -> Step {
-        let place = self.place(at);
+    fn add(&mut self, node: Node, scalar: Option<(&str, bool)>) -> Step {
+        let place = node.place.clone();
         let Some(frame) = self.stack.last_mut() else {
             self.root = Some(node);
             return Ok(());
@@ -183,7 +185,12 @@ impl Builder {
             Content::Map(mapping, key) => match key.take() {
                 None => match key_of(node, scalar) {
                     Some(found) => *key = Some(found),
-                    None => return Err(Box::new(Diagnostic::error("bad-key", &place, "a key must be a text"))),
+                    None => {
+                        return Err(Box::new(
+                            Diagnostic::error("bad-key", &place, "a key of a mapping must be a text")
+                                .hint("write it without brackets, or in quotes"),
+                        ));
+                    }
                 },
                 Some(key) if key.is_merge => mapping.merge(&key.place, node, &mut self.found),
                 Some(key) => mapping.insert(key.text, key.place, node, &mut self.found),
@@ -197,7 +204,7 @@ impl Builder {
         self.spent.bytes += size.bytes;
         if self.spent.nodes > MAX_NODES || self.spent.bytes > MAX_BYTES {
             let message = format!("has more than {MAX_NODES} values or {MAX_BYTES} bytes of text once its aliases are expanded");
-            return Err(self.error("too-big", at, message));
+            return Err(Box::new(self.error("too-big", at, message).hint("split the catalog, or use fewer aliases")));
         }
         Ok(())
     }

@@ -1,10 +1,17 @@
 //! What may stand in `cascade.yaml`: the table behind its checks, its JSON Schema, the environment's names and the help in editors.
 //! The defaults here are for people; those that count are in [`super::Settings`], and a test holds the two together.
 
+use crate::document::schema;
 use crate::document::shape::{Field, Record, Shape, field};
 
 /// The whole file.
 pub static SETTINGS: Shape = Shape::Record(&TOP);
+
+/// The JSON Schema of the settings: what `cascade schema settings` prints.
+#[must_use]
+pub fn json_schema() -> serde_json::Value {
+    schema::of(&SETTINGS, "The settings of Cascade, cascade.yaml")
+}
 
 pub(super) static TOP: Record = Record {
     title: "the settings",

@@ -89,7 +89,7 @@ impl Groups {
         if let Some(id) = self.ids.get(name) {
             return Some(Entry::Group(*id));
         }
-        let names = self.ids.keys().map(GroupName::as_str);
+        let names = self.ids.keys().map(GroupName::as_str).chain((model_chain == ModelChain::Allowed).then_some(MODEL_CHAIN));
         let otherwise =
             format!("add `{name}` under `priority_groups`; `{name}: {{}}` is a group that Envoy's own configuration holds");
         let hint = findings.meant(name, names, &otherwise);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::clusters::Clusters;
 use super::findings::Findings;
 use super::groups::{Groups, ModelChain};
-use super::names::{Ids, number, section};
+use super::names::{Ids, in_order, number, section};
 use crate::catalog::pattern::Pattern;
 use crate::catalog::snapshot::{Model, ModelId};
 use crate::diagnostic::Place;
@@ -108,9 +108,10 @@ impl Models {
         for node in aliases(model) {
             let Some(alias) = node.text() else { continue };
             if let Some(first) = taken.get(alias) {
+                let (first, second) = in_order(first, &node.place);
                 let message =
                     format!("the alias `{alias}` is taken already, at {first}: a request could not tell which is meant");
-                findings.error("alias-taken", &node.place, message, "remove one of the two");
+                findings.error("alias-taken", second, message, "remove one of the two");
                 continue;
             }
             taken.insert(alias.to_owned(), node.place.clone());

@@ -31,6 +31,11 @@ pub(super) fn number(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
+/// The place that comes first, and the other one.
+pub(super) fn in_order<'p>(a: &'p Place, b: &'p Place) -> (&'p Place, &'p Place) {
+    if a <= b { (a, b) } else { (b, a) }
+}
+
 /// The entries of a section, sorted by name.
 pub(super) fn section<'d>(document: &'d Node, name: &str) -> Vec<&'d Entry> {
     let mut entries: Vec<&Entry> = document.get(name).map(Node::entries).unwrap_or_default().iter().collect();

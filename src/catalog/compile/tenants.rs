@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::groups::ModelChain;
-use super::names::{number, section};
+use super::names::{in_order, number, section};
 use super::rules::{Ground, Rules};
 use crate::catalog::snapshot::{Defaults, Mode, StrangerPolicy, TagSet, Tenant, TenantChains, TenantId, UnknownModelPolicy};
 use crate::catalog::validate::Written;
@@ -74,8 +74,9 @@ impl Tenants {
             let Some(hash) = node.text().and_then(parse_key_hash) else { continue };
             match (self.api_keys.get(&hash), self.key_places.get(&hash)) {
                 (Some(other), Some(first)) if *other != id => {
+                    let (first, second) = in_order(first, &node.place);
                     let message = format!("this key is also at {first}, of another tenant: a request could not tell whose it is");
-                    ground.findings.error("key-taken", &node.place, message, "give each tenant keys of its own");
+                    ground.findings.error("key-taken", second, message, "give each tenant keys of its own");
                 }
                 (Some(_), _) => {
                     ground.findings.warning("repeated-key", &node.place, "this key is listed twice", "remove one of the two")
