@@ -14,6 +14,7 @@ mod wire;
 
 mod body_modes;
 mod cases;
+mod demo;
 mod examples;
 mod failures;
 mod life;
