@@ -10,6 +10,7 @@ mod answer;
 mod case;
 mod gateway;
 mod processor;
+mod town;
 mod wire;
 
 mod body_modes;
