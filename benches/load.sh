@@ -23,12 +23,12 @@ pids=()
 cleanup() { for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done; rm -rf "$work"; }
 trap cleanup EXIT
 
-# Waits until the log of process $1 tells the address it listens on, and prints it.
+# Waits until the log $2 of process $1 tells the address it listens on, and prints it.
 address_of() {
   local pid=$1 log=$2
   for _ in $(seq 300); do
     local found
-    found=$(grep -oE "$3" "$log" | grep -oE '127\.0\.0\.1:[0-9]+' | head -1 || true)
+    found=$(grep -oE 'listening (for ext_proc )?on .*' "$log" | grep -oE '127\.0\.0\.1:[0-9]+' | head -1 || true)
     if [ -n "$found" ]; then echo "$found"; return; fi
     kill -0 "$pid" 2>/dev/null || break
     sleep 0.1
@@ -40,8 +40,13 @@ address_of() {
 "$NOOP" 127.0.0.1:0 2>"$work/noop.log" & pids+=($!); noop_pid=$!
 "$CASCADE" serve --config "$work/cascade.yaml" --catalog "$work/catalog" --listen 127.0.0.1:0 --admin 127.0.0.1:0 \
   >"$work/cascade.log" 2>&1 & pids+=($!); cascade_pid=$!
-noop_at=$(address_of "$noop_pid" "$work/noop.log" 'listening on .*')
-cascade_at=$(address_of "$cascade_pid" "$work/cascade.log" "${CASCADE_LISTENING:-(ext_proc|listen|gRPC|grpc)[^\n]*}")
+noop_at=$(address_of "$noop_pid" "$work/noop.log")
+cascade_at=$(address_of "$cascade_pid" "$work/cascade.log")
+
+# What is measured is a whole decision: the override and the facts behind it.
+"$KIT" check "$cascade_at" 1024 2>"$work/check" >"$work/size" || { cat "$work/check" >&2; exit 1; }
+grep -q '"cascade"' "$work/check" || { echo "cascade decides no override: $(cat "$work/check")" >&2; exit 1; }
+echo "cascade: $(cat "$work/size") bytes of answers per exchange; $(cat "$work/check")"
 
 ticks() { awk '{print $14 + $15}' "/proc/$1/stat"; }
 
@@ -84,4 +89,3 @@ for point in 1024:100000 102400:20000; do
   awk -v size="$size" -v floor="$floor" -v ours="$ours" \
     'BEGIN {printf "%7d bytes, median:  noop %6.2f µs, cascade %6.2f µs, ratio %.2f\n", size, floor, ours, ours / floor}'
 done
-cat "$work/cascade.check"

@@ -27,6 +27,7 @@ type Failure = Box<dyn std::error::Error>;
 const MODELS: usize = 1_000;
 const TENANTS: usize = 10_000;
 const CLUSTERS: usize = 50;
+const PROVIDERS: usize = 10;
 /// A gRPC message is preceded by a flag and its length in four bytes.
 const PREFIX: usize = 5;
 
@@ -51,9 +52,13 @@ async fn main() -> ExitCode {
 
 fn catalog(directory: &Path) -> Result<(), Failure> {
     fs::create_dir_all(directory.join("catalog"))?;
-    let mut text = "version: 1\nlabel: load\nclusters:\n".to_owned();
+    let mut text = "version: 1\nlabel: load\nproviders:\n".to_owned();
+    for provider in 0..PROVIDERS {
+        writeln!(text, "  provider_{provider}: {{}}")?;
+    }
+    text.push_str("clusters:\n");
     for cluster in 0..CLUSTERS {
-        writeln!(text, "  cluster_{cluster:02}: {{provider: provider_{}, tags: [region_{}]}}", cluster % 10, cluster % 5)?;
+        writeln!(text, "  cluster_{cluster:02}: {{provider: provider_{}, tags: [region_{}]}}", cluster % PROVIDERS, cluster % 5)?;
     }
     text.push_str("priority_groups:\n");
     for group in 0..CLUSTERS {

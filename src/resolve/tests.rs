@@ -23,6 +23,13 @@ fn yaml(path: &Path) -> Value {
     node.unwrap().to_json().unwrap()
 }
 
+/// How requests are read and judged where a case has settings of its own.
+fn rules(folder: &Path) -> Rules {
+    let Ok(text) = fs::read_to_string(folder.join("cascade.yaml")) else { return Rules::default() };
+    let read = crate::settings::read::read(Some(("cascade.yaml", &text)), std::iter::empty(), Default::default());
+    read.unwrap().0.rules()
+}
+
 /// The answer in the words that cases use: the contract's JSON, with the long lists boiled down.
 fn summary(answer: &Value) -> Value {
     let list = |value: &Value, item: &dyn Fn(&Value) -> Value| value.as_array().unwrap().iter().map(item).collect::<Value>();
@@ -42,11 +49,12 @@ fn every_case_gets_the_answer_it_expects() {
     let mut count = 0;
     for folder in cases() {
         let catalog = fs::read_to_string(folder.join("catalog.yaml")).unwrap();
+        let rules = rules(&folder);
         let accepted = compile(&[SourceFile::new("catalog.yaml", &catalog)]).unwrap();
         for case in yaml(&folder.join("requests.yaml"))["requests"].as_array().unwrap() {
             let name = format!("{}: {}", folder.file_name().unwrap().display(), case["name"].as_str().unwrap());
             let question = Question::from_json(&case["ask"]).expect(&name);
-            let explanation = explain(&accepted.snapshot, &Rules::default(), &question, &|_| "hidden".to_owned());
+            let explanation = explain(&accepted.snapshot, &rules, &question, &|_| "hidden".to_owned());
             let answer = summary(&explanation.to_json());
             for (key, expected) in case["expect"].as_object().unwrap() {
                 assert_eq!(&answer[key], expected, "{name}: {key} in\n{}", explanation.to_text(false));

@@ -9,7 +9,7 @@ use envoy_types::pb::envoy::service::ext_proc::v3::processing_request::Request a
 
 use crate::answer::{Answer, trailers};
 use crate::gateway::{Gateway, chat, chat_of, ok, providers};
-use crate::processor::{Step, at_body, at_headers, hold_headers, script};
+use crate::processor::{Script, Step, at_body, at_headers, hold_headers, script};
 
 const MIB: usize = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(20);
@@ -259,4 +259,24 @@ async fn a_second_answer_to_one_message_is_spurious_and_the_request_goes_on() {
 
     gateway.send(chat()).await.went("fixed(200)");
     assert_eq!(gateway.stat("http.ingress.ext_proc.spurious_msgs_received").await, 1);
+}
+
+/// Answers the headers twice.
+fn twice(first: Answer, second: Answer) -> Script {
+    script(move |message| match message {
+        Message::RequestHeaders(_) => vec![first.to_headers().into(), second.to_headers().into()],
+        _ => vec![Answer::empty().to_body().into()],
+    })
+}
+
+// Fact 10, and a trap in it: the metadata of an answer is taken before the answer is found spurious.
+#[tokio::test]
+async fn a_spurious_answer_is_dropped_but_its_metadata_overwrites_the_override() {
+    let gateway = providers(&[("fixed", 200), ("one", 429), ("two", 200)]).static_chain(&["fixed"]);
+    let gateway = gateway.start(twice(Answer::clusters(&["one", "two"]), Answer::empty())).await;
+
+    gateway.send(chat()).await.went("one(429) two(200)");
+    let overwritten = twice(Answer::clusters(&["one", "two"]), Answer::clusters(&["two"]));
+    gateway.send_with(overwritten, chat()).await.went("two(200)");
+    assert_eq!(gateway.stat("http.ingress.ext_proc.spurious_msgs_received").await, 2);
 }

@@ -9,6 +9,7 @@ use cascade::catalog::load::SourceFile;
 use cascade::document::{Format, parse};
 use cascade::explain::{DEFAULT_PATH, Question, Rules, explain};
 use cascade::lab::{Request, Scratch};
+use cascade::settings::{self, read::Flags};
 use serde_json::{Value, json};
 
 use crate::gateway::ok;
@@ -33,6 +34,8 @@ pub struct Ask {
     pub request: Request,
     /// False: the request ends with its head.
     pub has_body: bool,
+    /// Only the whole body shows this answer.
+    pub whole: bool,
     /// The answer of the pure core, in the words of `POST /explain`.
     pub explained: Value,
     /// The ways it may go on a real Envoy.
@@ -98,7 +101,14 @@ fn read(folder: &Path) -> Case {
             ways => texts(ways),
         };
         let (request, has_body) = send(&question);
-        Ask { name: entry["name"].as_str().unwrap().to_owned(), request, has_body, explained, served }
+        Ask {
+            name: entry["name"].as_str().unwrap().to_owned(),
+            request,
+            has_body,
+            whole: entry["whole"] == true,
+            explained,
+            served,
+        }
     });
     let requests = requests.collect();
     Case { name, catalog, settings, providers, static_chain, requests }
@@ -143,6 +153,9 @@ fn send(question: &Question) -> (Request, bool) {
     (request, body.is_some())
 }
 
-fn rules(_settings: &str) -> Rules {
-    Rules::default()
+/// What the settings say of reading and judging. A tenant and a session that the harness sends in its own headers are given to the
+/// core by name, so those sources need not be known here.
+fn rules(settings: &str) -> Rules {
+    let read = settings::read::read(Some(("cascade.yaml", settings)), std::iter::empty(), Flags::default());
+    read.unwrap().0.rules()
 }

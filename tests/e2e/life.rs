@@ -1,140 +1,14 @@
 //! Cascade's life beside a running Envoy: catalogs that change, processes that die and come back, clients that are slow or leave.
 //! In all of it no request may fail that would not have failed without Cascade.
 
-use std::fs;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cascade::lab::config::ProcessorWatch;
 use cascade::lab::trail::ID_HEADER;
-use cascade::lab::{BodyMode, Cluster, Envoy, EnvoySetup, Group, Provider, Request, Scratch, Serve, Trail, eventually};
-use tokio::task::JoinSet;
+use cascade::lab::{BodyMode, Request, eventually};
 
-use crate::cases::CASCADE;
 use crate::gateway::{chat, chat_of, ok};
-
-const LIMIT: Duration = Duration::from_secs(20);
-
-/// A catalog whose model `m` goes to this cluster.
-fn leads_to(cluster: &str) -> String {
-    format!(
-        "version: 1\npriority_groups: {{g: {{clusters: [{{cluster_name: {cluster}, weight: 1}}]}}}}\nmodels: {{m: {{chain: [g]}}}}\n"
-    )
-}
-
-/// Envoy, Cascade and the providers `fixed` (the static chain), `a` and `b`.
-struct Town {
-    envoy: Envoy,
-    serve: Serve,
-    providers: [Provider; 3],
-    scratch: Scratch,
-}
-
-impl Town {
-    async fn found(settings: &str, change: impl FnOnce(&mut EnvoySetup)) -> Self {
-        let scratch = ok(Scratch::new());
-        ok(scratch.write("catalog.yaml", &leads_to("a")));
-        ok(scratch.write("cascade.yaml", settings));
-        let serve = start(&scratch).await;
-        let providers = [
-            ok(Provider::answering("fixed", 200).await),
-            ok(Provider::answering("a", 200).await),
-            ok(Provider::answering("b", 200).await),
-        ];
-        let clusters = providers.iter().map(|provider| Cluster::new(provider.name(), provider.address())).collect();
-        let mut setup = EnvoySetup::new(serve.grpc().clone(), clusters);
-        setup.static_chain = vec![Group::of("fixed", "fixed")];
-        setup.response_headers = vec![("x-revision".to_owned(), "%DYNAMIC_METADATA(cascade.decision:revision)%".to_owned())];
-        change(&mut setup);
-        let envoy = ok(Envoy::start(&setup).await);
-        Self { envoy, serve, providers, scratch }
-    }
-
-    fn provider(&self, name: &str) -> &Provider {
-        self.providers.iter().find(|provider| provider.name() == name).unwrap()
-    }
-
-    async fn send(&self, request: Request) -> (u16, Trail) {
-        let (response, trail) = ok(self.envoy.send(request).await);
-        (response.status, trail)
-    }
-
-    async fn way(&self) -> String {
-        self.send(chat()).await.1.to_string()
-    }
-
-    async fn goes_to(&self, way: &str) {
-        let what = format!("requests that go {way}");
-        ok(eventually(&what, LIMIT, || async { (self.way().await == way).then_some(()) }).await);
-    }
-
-    /// Replaces the catalog as editors and orchestrators do: a new file is renamed over the old one.
-    fn replace_catalog(&self, text: &str) {
-        let new = ok(self.scratch.write(".new", text));
-        fs::rename(new, self.scratch.path().join("catalog.yaml")).unwrap();
-    }
-
-    async fn status(&self) -> serde_json::Value {
-        let page = ok(self.serve.admin(Request::get("/catalog/status")).await);
-        serde_json::from_slice(&page.body).unwrap()
-    }
-
-    async fn revision(&self) -> String {
-        self.status().await["revision"].as_str().unwrap_or_default().to_owned()
-    }
-
-    async fn metric(&self, line: &str) -> Option<f64> {
-        let page = ok(self.serve.admin(Request::get("/metrics")).await).text();
-        page.lines().find_map(|text| text.strip_prefix(line)?.trim().parse().ok())
-    }
-}
-
-async fn start(scratch: &Scratch) -> Serve {
-    let text = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
-    let arguments = ["--config".to_owned(), text("cascade.yaml"), "--catalog".to_owned(), text("catalog.yaml")];
-    ok(Serve::start(Path::new(CASCADE), scratch.path(), &arguments.each_ref().map(String::as_str)).await)
-}
-
-/// Clients that send one request after the other until told to stop; every answer is kept as (status, served by, revision).
-struct Crowd {
-    stop: Arc<AtomicBool>,
-    answers: Arc<AtomicUsize>,
-    clients: JoinSet<Vec<(u16, String, String)>>,
-}
-
-impl Crowd {
-    fn gather(envoy: &Envoy) -> Self {
-        let (stop, answers) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let mut clients = JoinSet::new();
-        for _ in 0..8 {
-            let (address, stop, answers) = (envoy.address(), Arc::clone(&stop), Arc::clone(&answers));
-            clients.spawn(async move {
-                let mut seen = Vec::new();
-                while !stop.load(Ordering::Relaxed) {
-                    let response = ok(chat().send(address).await);
-                    let header = |name| response.header(name).unwrap_or_default().to_owned();
-                    seen.push((response.status, header("x-served-by"), header("x-revision")));
-                    answers.fetch_add(1, Ordering::Relaxed);
-                }
-                seen
-            });
-        }
-        Self { stop, answers, clients }
-    }
-
-    /// Waits until this many more answers have come.
-    async fn see(&self, more: usize) {
-        let goal = self.answers.load(Ordering::Relaxed) + more;
-        ok(eventually("more answers", LIMIT, || async { (self.answers.load(Ordering::Relaxed) >= goal).then_some(()) }).await);
-    }
-
-    async fn disperse(self) -> Vec<(u16, String, String)> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.clients.join_all().await.concat()
-    }
-}
+use crate::town::{Crowd, LIMIT, Town, leads_to, start};
 
 const FAST: &str = "catalog: {refresh: 200ms}\n";
 
@@ -323,4 +197,34 @@ async fn a_client_that_leaves_is_counted_and_leaves_nothing_behind() {
         assert_eq!(town.metric("cascade_abandoned_total").await, Some(1.0), "{mode}");
         assert_eq!(town.way().await, "a(200)", "{mode}");
     }
+}
+
+// Fact 28c
+#[tokio::test]
+async fn a_model_named_again_after_the_decision_is_refused_while_no_answer_has_begun() {
+    let town = Town::found("", |setup| setup.body_mode = BodyMode::FullDuplexStreamed).await;
+    let (first, second) = (r#"{"model":"m","messages":[],"#, r#""model":"other"}"#);
+    let id = town.envoy.next_id();
+    let sending = chat().header(ID_HEADER, &id).begin(town.envoy.address(), Some(first.len() + second.len())).await;
+    let mut sending = ok(sending);
+    sending.write(first.as_bytes()).await;
+    ok(town.envoy.stat_reaches("cluster.a.upstream_rq_total", 1).await);
+    sending.write(second.as_bytes()).await;
+    let response = ok(sending.response().await);
+
+    assert_eq!((response.status, response.header("x-cascade-reason")), (400, Some("duplicate_key")));
+    let trail = ok(town.envoy.trail(&id).await);
+    assert_eq!(trail.decision["reason"], "duplicate_key");
+    assert!(trail.attempts.iter().all(|attempt| attempt.code != 200), "{trail}");
+}
+
+#[tokio::test]
+async fn headers_that_are_ours_never_reach_a_provider_from_outside() {
+    let town = Town::found("", |_| ()).await;
+    let (status, _) = town.send(chat().header("x-cascade-decision", "forged")).await;
+    assert_eq!(status, 200);
+    assert_eq!(town.provider("a").seen()[0].header("x-cascade-decision"), None);
+    // Nothing is decided for this one, and it is cleaned all the same.
+    town.send(Request::get("/v1/models").header("x-cascade-decision", "forged")).await;
+    assert_eq!(town.provider("fixed").seen()[0].header("x-cascade-decision"), None);
 }

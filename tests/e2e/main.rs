@@ -10,10 +10,12 @@ mod answer;
 mod case;
 mod gateway;
 mod processor;
+mod town;
 mod wire;
 
 mod body_modes;
 mod cases;
+mod demo;
 mod examples;
 mod failures;
 mod life;

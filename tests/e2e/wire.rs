@@ -93,13 +93,15 @@ impl Wire {
 
 fn answered(answers: &[ProcessingResponse], rejected: Option<&ImmediateResponse>) -> Answered {
     let deciding: Vec<_> = answers.iter().filter(|answer| decision(answer).is_some()).collect();
-    assert_eq!(deciding.len(), 1, "one answer carries the decision: {answers:?}");
-    let decision = decision(deciding[0]).unwrap_or_default();
-    let untyped = deciding[0].dynamic_metadata.as_ref().and_then(|metadata| metadata.fields.get("cascade")).map(to_json);
-    let typed = deciding[0].typed_dynamic_metadata.get("cascade").map(|any| typed_chain(&any.value));
+    // A late refusal (fact 28c) comes after a decision that let the request go.
+    assert!(deciding.len() == 1 || deciding.len() == 2 && rejected.is_some(), "one answer carries the decision: {answers:?}");
+    let last = deciding[deciding.len() - 1];
+    let decision = decision(last).unwrap_or_default();
+    let untyped = last.dynamic_metadata.as_ref().and_then(|metadata| metadata.fields.get("cascade")).map(to_json);
+    let typed = last.typed_dynamic_metadata.get("cascade").map(|any| typed_chain(&any.value));
     assert!(untyped.is_none() || typed.is_none(), "typed or untyped, never both");
     let chain = untyped.map(|value| value["priority_groups"].clone()).or(typed).unwrap_or(Value::Null);
-    let common = deciding[0].response.as_ref().and_then(common);
+    let common = last.response.as_ref().and_then(common);
     assert_eq!(common.is_some_and(|common| common.clear_route_cache), !chain.is_null(), "the route is cleared for an override");
     let rejected = rejected.map(|immediate| {
         let headers = immediate.headers.as_ref().map(|headers| headers.set_headers.as_slice()).unwrap_or_default();
