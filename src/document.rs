@@ -5,6 +5,7 @@
 pub mod check;
 mod json;
 mod mapping;
+pub mod reference;
 mod scalar;
 pub mod schema;
 pub mod shape;

@@ -1,7 +1,7 @@
 //! The settings of the process: what `cascade.yaml`, the environment and flags may say, with every default. Reading them is
 //! `settings/read`'s work; nothing here acts.
 
-mod document;
+pub(crate) mod document;
 mod environment;
 pub mod read;
 mod sources;
