@@ -1,15 +1,23 @@
 //! Keys that hide what clients wrote (session ids, unknown model names) wherever it would leave us. The first key signs; with
 //! `secret_file` all replicas hide alike, without it a random key lasts as long as the process.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 /// How many hexadecimal digits of a hash are shown: 64 bits, enough to tell sessions apart.
 const DIGITS: usize = 16;
 
+/// How often a secret file is looked at.
+const REFRESH: Duration = Duration::from_secs(5);
+
+/// Clones share the keys: all of them change when the file does.
 #[derive(Clone)]
 pub struct Keys {
-    signing: Hmac<Sha256>,
+    signing: Arc<ArcSwap<Hmac<Sha256>>>,
 }
 
 impl std::fmt::Debug for Keys {
@@ -65,13 +73,40 @@ impl Keys {
     fn from_key(key: &[u8]) -> Self {
         // HMAC takes keys of any length, so that this cannot fail; an empty key stands in for the impossible.
         let signing = Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&Default::default()));
-        Self { signing }
+        Self { signing: Arc::new(ArcSwap::from_pointee(signing)) }
+    }
+
+    /// Takes over the keys of the file whenever it changes, for as long as it is polled. A file that is bad or away changes nothing.
+    pub async fn follow(self, path: String) {
+        let mut known = String::new();
+        loop {
+            let (source, before) = (path.clone(), known.clone());
+            let read = tokio::task::spawn_blocking(move || std::fs::read_to_string(source)).await;
+            known = match read {
+                Ok(Ok(text)) => text,
+                Ok(Err(_)) | Err(_) => String::new(),
+            };
+            if known != before {
+                self.take_over(&path, &known);
+            }
+            tokio::time::sleep(REFRESH).await;
+        }
+    }
+
+    fn take_over(&self, path: &str, text: &str) {
+        match Self::parse(text) {
+            Ok(new) => {
+                self.signing.store(new.signing.load_full());
+                tracing::info!(path, "the keys of secret_file are in use");
+            }
+            Err(BadSecret(why)) => tracing::warn!(path, why, "secret_file cannot be used: the keys before it stay in use"),
+        }
     }
 
     /// A text as 16 hexadecimal digits that only the holder of the key can link to it.
     #[must_use]
     pub fn hide(&self, text: &str) -> String {
-        let mut mac = self.signing.clone();
+        let mut mac = self.signing.load().as_ref().clone();
         mac.update(text.as_bytes());
         let digest = mac.finalize().into_bytes();
         let mut shown = String::with_capacity(DIGITS);
@@ -96,6 +131,18 @@ mod tests {
         assert_ne!(keys.hide("session"), keys.hide("session2"));
         assert_ne!(keys.hide("session"), Keys::random().unwrap().hide("session"));
         assert_eq!(keys.hide("").len(), DIGITS);
+    }
+
+    #[test]
+    fn a_changed_file_changes_all_clones_and_a_bad_one_none() {
+        let keys = Keys::parse("first-key-of-the-team").unwrap();
+        let clone = keys.clone();
+        keys.take_over("file", "second-key-of-the-team");
+        assert_eq!(clone.hide("x"), Keys::parse("second-key-of-the-team").unwrap().hide("x"));
+        keys.take_over("file", "short");
+        keys.take_over("file", "");
+        assert_eq!(clone.hide("x"), keys.hide("x"));
+        assert_eq!(clone.hide("x"), Keys::parse("second-key-of-the-team").unwrap().hide("x"));
     }
 
     #[test]

@@ -86,6 +86,9 @@ async fn serve(settings: Settings) -> ExitCode {
     if let Ok(First::Invalid { diagnostics, files }) = &first {
         return refuse("the catalog is invalid", diagnostics, files);
     }
+    if let Some(path) = settings.secret_file.clone() {
+        tokio::spawn(keys.clone().follow(path));
+    }
     let pipeline = Pipeline::new(&settings, store.clone(), metrics.clone(), keys.clone());
     let max_message = usize::try_from(settings.server.max_message).unwrap_or(usize::MAX);
     let processor = Processor::new(Arc::new(pipeline), max_message);
