@@ -84,7 +84,7 @@ fn read(folder: &Path) -> Case {
     let by_name: Vec<String> =
         snapshot.groups.iter().filter(|group| group.clusters.is_empty()).map(|group| group.name.to_string()).collect();
     let static_chain = match &document["static_chain"] {
-        Value::Null => std::iter::once(FIXED.to_owned()).chain(by_name.iter().cloned().filter(|name| name != FIXED)).collect(),
+        Value::Null => std::iter::once(FIXED.to_owned()).chain(by_name.iter().filter(|name| *name != FIXED).cloned()).collect(),
         chain => texts(chain),
     };
     let known = snapshot.clusters.iter().map(|cluster| cluster.name.to_string());
