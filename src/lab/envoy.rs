@@ -89,7 +89,7 @@ impl Envoy {
     /// The way of the request with this id, once it is over.
     ///
     /// # Errors
-    /// When Envoy has not logged it within [`LOG_LIMIT`].
+    /// When Envoy has not logged it within 20 seconds.
     pub async fn trail(&self, id: &str) -> Result<Trail> {
         let path = self.scratch.path().join("access.log");
         let what = format!("the access log of request {id}");

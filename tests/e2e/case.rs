@@ -45,7 +45,8 @@ pub struct Ask {
 /// Every case, by name.
 pub fn all() -> Vec<Case> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
-    let folders = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    let folders =
+        fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.join("requests.yaml").exists());
     let mut cases: Vec<Case> = folders.map(|folder| read(&folder)).collect();
     cases.sort_by(|a, b| a.name.cmp(&b.name));
     assert!(cases.len() > 10, "the cases are missing");
@@ -83,7 +84,7 @@ fn read(folder: &Path) -> Case {
     let by_name: Vec<String> =
         snapshot.groups.iter().filter(|group| group.clusters.is_empty()).map(|group| group.name.to_string()).collect();
     let static_chain = match &document["static_chain"] {
-        Value::Null => std::iter::once(FIXED.to_owned()).chain(by_name.iter().cloned().filter(|name| name != FIXED)).collect(),
+        Value::Null => std::iter::once(FIXED.to_owned()).chain(by_name.iter().filter(|name| *name != FIXED).cloned()).collect(),
         chain => texts(chain),
     };
     let known = snapshot.clusters.iter().map(|cluster| cluster.name.to_string());

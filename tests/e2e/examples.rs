@@ -1,10 +1,14 @@
 //! The shipped Envoy configurations, run as they are: only the ports are others, so that tests can run side by side.
 
 use std::fs;
+use std::path::Path;
 
-use cascade::lab::{Envoy, Provider, Request, envoy};
+use cascade::catalog::compile::compile;
+use cascade::catalog::load;
+use cascade::lab::{Envoy, Provider, Request, Scratch, Serve, envoy};
 
 use crate::answer::Answer;
+use crate::cases::CASCADE;
 use crate::gateway::{Gateway, chat, chat_of, ok};
 use crate::processor::{Processor, Script, at_body, hold_headers};
 
@@ -22,17 +26,22 @@ fn with_port(yaml: &str, from: u16, to: u16) -> String {
     yaml.replace(&from, &to)
 }
 
-async fn run(name: &str, script: Script) -> Gateway {
-    let processor = Processor::start(script).await;
+/// The example on ports of Envoy's choice, with providers that all answer 200.
+async fn prepare(name: &str) -> (String, Vec<Provider>) {
     let mut yaml = with_port(&with_port(&example(name), 10000, 0), 9901, 0);
-    yaml = with_port(&yaml, 50051, processor.address().port());
     let mut providers = Vec::new();
     for (cluster, port) in PROVIDERS {
         let provider = ok(Provider::answering(cluster, 200).await);
         yaml = with_port(&yaml, port, provider.address().port());
         providers.push(provider);
     }
-    let envoy = ok(Envoy::start_with(&yaml).await);
+    (yaml, providers)
+}
+
+async fn run(name: &str, script: Script) -> Gateway {
+    let processor = Processor::start(script).await;
+    let (yaml, providers) = prepare(name).await;
+    let envoy = ok(Envoy::start_with(&with_port(&yaml, 50051, processor.address().port())).await);
     Gateway::of(envoy, processor, providers)
 }
 
@@ -77,4 +86,42 @@ async fn the_full_duplex_example_falls_back_and_fails_open_once_the_health_check
     gateway.processor.stop();
     ok(gateway.envoy.stat_reaches("cluster.cascade.health_check.failure", 1).await);
     gateway.send(chat()).await.went("openai_primary(503) azure_backup(200)");
+}
+
+/// What the head of both examples tells the reader to do: `cascade serve --catalog catalogs/quickstart`, this Envoy, and a request.
+#[tokio::test]
+async fn the_examples_and_the_quickstart_catalog_belong_together() {
+    let catalog = format!("{}/catalogs/quickstart", env!("CARGO_MANIFEST_DIR"));
+    for name in ["buffered", "full-duplex"] {
+        let scratch = ok(Scratch::new());
+        let serve = ok(Serve::start(Path::new(CASCADE), scratch.path(), &["--catalog", &catalog]).await);
+        let (yaml, providers) = prepare(name).await;
+        let by_port = "{socket_address: {address: 127.0.0.1, port_value: 50051}}";
+        assert!(yaml.contains(by_port));
+        let by_path = serve.grpc().to_string().replace("unix:", "{pipe: {path: ") + "}}";
+        let envoy = ok(Envoy::start_with(&yaml.replace(by_port, &by_path)).await);
+        let way = async |model: &str| {
+            let request = Request::post("/v1/chat/completions", format!("{{\"model\":\"{model}\",\"messages\":[]}}"));
+            ok(envoy.send(request).await).1.to_string()
+        };
+
+        assert_eq!(way("gpt-4o").await, "openai_primary(200)", "{name}");
+        assert_eq!(way("claude-sonnet").await, "anthropic_main(200)", "{name}");
+        assert_eq!(way("not-in-the-catalog").await, "openai_primary(200)", "{name}");
+        providers[0].answer_status(429);
+        assert_eq!(way("gpt-4o").await, "openai_primary(429) azure_backup(200)", "{name}");
+    }
+}
+
+/// A cluster that Envoy lacks ends requests with 503 (fact 14), so no shipped catalog may name one that the examples lack.
+#[test]
+fn every_shipped_catalog_for_these_examples_names_only_their_clusters() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("catalogs");
+    for name in ["quickstart", "fallback-80-20", "two-attempts", "onprem-overflow", "tenant-chains"] {
+        let files = load::read(&root.join(name)).unwrap();
+        let snapshot = compile(&files).unwrap().snapshot;
+        for cluster in &snapshot.clusters {
+            assert!(PROVIDERS.iter().any(|(known, _)| *known == cluster.name.as_str()), "{name}: {}", cluster.name);
+        }
+    }
 }

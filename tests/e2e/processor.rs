@@ -152,7 +152,9 @@ impl Processor {
 
     /// Closes the port and every connection, as a killed process does.
     pub fn stop(&mut self) {
-        self.runtime.take().map(Runtime::shutdown_background);
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
