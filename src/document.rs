@@ -10,6 +10,8 @@ mod scalar;
 pub mod schema;
 pub mod shape;
 pub mod suggest;
+#[cfg(test)]
+mod tests;
 pub mod units;
 mod yaml;
 

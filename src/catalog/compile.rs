@@ -9,6 +9,8 @@ mod groups;
 mod models;
 mod names;
 mod rules;
+#[cfg(test)]
+mod semantics;
 mod tenants;
 #[cfg(test)]
 mod tests;

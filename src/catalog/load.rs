@@ -128,3 +128,6 @@ fn not_utf8(name: &str, bytes: &[u8], valid: usize) -> Diagnostic {
     let place = Place { source: Arc::from(name), line: number(line), column: number(column) };
     Diagnostic::error("not-utf8", &place, "is no UTF-8 text from here on").hint("save the file as UTF-8")
 }
+
+#[cfg(test)]
+mod tests;

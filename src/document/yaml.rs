@@ -7,7 +7,7 @@ use std::sync::Arc;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 
 use super::mapping::Mapping;
-use super::{Entry, MAX_BYTES, MAX_DEPTH, MAX_NODES, Node, Value, scalar};
+use super::{MAX_BYTES, MAX_DEPTH, MAX_NODES, Node, Value, scalar};
 use crate::diagnostic::{Diagnostic, Place};
 
 pub(super) fn parse(source: &str, text: &str) -> (Option<Node>, Vec<Diagnostic>) {
@@ -87,8 +87,16 @@ impl Builder {
     }
 
     fn syntax(&self, error: &ScanError) -> Box<Diagnostic> {
+        if error.info() == "recursion limit exceeded" {
+            return self.too_deep(*error.marker());
+        }
         let fault = self.error("syntax", *error.marker(), format!("is no valid YAML: {}", error.info()));
         Box::new(fault.hint("check the indentation, and put values that hold `:`, `#`, `*` or `{` in quotes"))
+    }
+
+    fn too_deep(&self, at: Marker) -> Box<Diagnostic> {
+        let fault = self.error("too-deep", at, format!("is nested more than {MAX_DEPTH} levels deep"));
+        Box::new(fault.hint("a catalog needs nine levels"))
     }
 
     fn on(&mut self, event: Event<'_>, at: Marker) -> Step {
@@ -145,8 +153,7 @@ impl Builder {
     fn open(&mut self, content: Content, anchor: usize, tag: Option<&Tag>, at: Marker) -> Step {
         self.is_text(tag, at)?;
         if self.stack.len() >= MAX_DEPTH {
-            let fault = self.error("too-deep", at, format!("is nested more than {MAX_DEPTH} levels deep"));
-            return Err(Box::new(fault.hint("a catalog needs nine levels")));
+            return Err(self.too_deep(at));
         }
         let before = self.spent;
         self.spend(Size { nodes: 1, bytes: 0 }, at)?;
@@ -160,12 +167,7 @@ impl Builder {
             Content::List(items) => Value::List(items),
             Content::Map(mapping, _) => Value::Map(mapping.finish()),
         };
-        // A block mapping starts where its first key does, whatever the parser says of indentation.
-        let place = match &value {
-            Value::Map(entries) if !entries.is_empty() => earlier(&frame.place, entries),
-            _ => frame.place,
-        };
-        let node = Node { value, place };
+        let node = Node { value, place: frame.place };
         if frame.anchor > 0 {
             let size = Size { nodes: self.spent.nodes - frame.before.nodes, bytes: self.spent.bytes - frame.before.bytes };
             self.anchors.insert(frame.anchor, (node.clone(), size));
@@ -216,12 +218,5 @@ fn key_of(node: Node, scalar: Option<(&str, bool)>) -> Option<Key> {
         // An alias of a text.
         (None, Value::Text(text)) => Some(Key { text, place: node.place, is_merge: false }),
         _ => None,
-    }
-}
-
-fn earlier(place: &Place, entries: &[Entry]) -> Place {
-    match entries.first() {
-        Some(entry) if (place.line, place.column) == (0, 0) => entry.place.clone(),
-        _ => place.clone(),
     }
 }

@@ -1,5 +1,7 @@
 //! Patterns of different models that match the same names, and which of them wins.
 
+use std::collections::BTreeMap;
+
 use super::Context;
 use crate::catalog::pattern::Pattern;
 use crate::diagnostic::Place;
@@ -24,27 +26,39 @@ pub(super) fn check(context: &mut Context<'_>, document: &Node) {
         let patterns = texts.filter(|(text, _)| text.contains('*') && *text != "*");
         aliases.extend(patterns.map(|(text, place)| Alias { pattern: Pattern::new(text), model: &model.key, place }));
     }
-    let mut steps = STEPS;
-    for (at, a) in aliases.iter().enumerate() {
-        for b in aliases[at + 1..].iter().filter(|b| b.model != a.model) {
-            if overlap(&a.pattern, &b.pattern, &mut steps) {
-                let (wins, loses) = if a.pattern.rank() < b.pattern.rank() { (a, b) } else { (b, a) };
-                let message = format!(
-                    "`{}` of `{}` and `{}` of `{}` match some of the same names; those go to `{}`",
-                    loses.pattern.as_str(),
-                    loses.model,
-                    wins.pattern.as_str(),
-                    wins.model,
-                    wins.model
-                );
-                let hint = format!(
-                    "the longer literal prefix wins (the other one is at {}); make one of them narrower to be sure",
-                    wins.place
-                );
-                context.warn("overlapping-patterns", loses.place, message, hint);
+    for (loser, winners) in losers(&aliases) {
+        report(context, &aliases[loser], &winners.iter().map(|winner| &aliases[*winner]).collect::<Vec<_>>());
+    }
+}
+
+/// Each pattern that loses some names, and the patterns of other models to which it loses them.
+fn losers(aliases: &[Alias<'_>]) -> BTreeMap<usize, Vec<usize>> {
+    let (mut losers, mut steps) = (BTreeMap::<usize, Vec<usize>>::new(), STEPS);
+    for (i, a) in aliases.iter().enumerate() {
+        for (j, b) in aliases.iter().enumerate().skip(i + 1) {
+            if a.model != b.model && overlap(&a.pattern, &b.pattern, &mut steps) {
+                let (winner, loser) = if a.pattern.rank() < b.pattern.rank() { (i, j) } else { (j, i) };
+                losers.entry(loser).or_default().push(winner);
             }
         }
     }
+    losers
+}
+
+fn report(context: &mut Context<'_>, loser: &Alias<'_>, winners: &[&Alias<'_>]) {
+    let Some(winner) = winners.iter().min_by(|a, b| a.pattern.rank().cmp(&b.pattern.rank())) else { return };
+    let more = if winners.len() > 1 { format!("; so it is with {} more", winners.len() - 1) } else { String::new() };
+    let message = format!(
+        "`{}` of `{}` and `{}` of `{}` match some of the same names; those go to `{}`{more}",
+        loser.pattern.as_str(),
+        loser.model,
+        winner.pattern.as_str(),
+        winner.model,
+        winner.model
+    );
+    let hint =
+        format!("the longer literal prefix wins (the other one is at {}); make one of them narrower to be sure", winner.place);
+    context.warn("overlapping-patterns", loser.place, message, hint);
 }
 
 /// True if some name that people could really use is matched by both. Almost any two patterns with stars at both ends match *some*
