@@ -115,14 +115,11 @@ impl Check<'_> {
     fn text(&mut self, text: &str, node: &Node, shape: &Shape, path: &Path<'_>) {
         match shape {
             Shape::Name => self.name(text, &node.place, path),
-            Shape::KeyHash => {
-                if parse_key_hash(text).is_none() {
-                    let fault =
-                        Diagnostic::error("bad-api-key", &node.place, format!("an entry of `{path}` is no hash of a key"));
-                    self.found.push(fault.hint(
-                        "write sha256: and 64 hexadecimal digits, from `printf %s \"$KEY\" | sha256sum`; never the key itself",
-                    ));
-                }
+            Shape::KeyHash if parse_key_hash(text).is_none() => {
+                let fault = Diagnostic::error("bad-api-key", &node.place, format!("an entry of `{path}` is no hash of a key"));
+                self.found.push(fault.hint(
+                    "write sha256: and 64 hexadecimal digits, from `printf %s \"$KEY\" | sha256sum`; never the key itself",
+                ));
             }
             Shape::Choice(words) if !words.contains(&text) => {
                 let message = format!("`{path}` must be {}, not `{text}`", shape.words());

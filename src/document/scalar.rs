@@ -30,7 +30,7 @@ fn number(text: &str) -> Option<Value> {
         }
     }
     if !unsigned.is_empty() && unsigned.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Some(text.parse().map(Value::Integer).or_else(|_| text.parse().map(Value::Float)).ok()?);
+        return text.parse().map(Value::Integer).or_else(|_| text.parse().map(Value::Float)).ok();
     }
     is_decimal(unsigned).then(|| text.parse().ok().map(Value::Float)).flatten()
 }

@@ -70,7 +70,7 @@ impl<'r> Reader<'r> {
             catalog: self.catalog(default.catalog),
             publish: self.publish(default.publish),
             extract: self.extract(default.extract),
-            limits: self.limits(default.limits, default.server.max_message),
+            limits: self.limits(&default.limits, default.server.max_message),
             server: Server {
                 drain: self.duration("server.drain").unwrap_or(default.server.drain),
                 max_concurrent_streams: self
@@ -161,7 +161,7 @@ impl<'r> Reader<'r> {
         }
     }
 
-    fn limits(&mut self, default: Limits, max_message: u64) -> Limits {
+    fn limits(&mut self, default: &Limits, max_message: u64) -> Limits {
         let limits = Limits {
             max_body: self.size("limits.max_body").unwrap_or(default.max_body),
             max_decompressed: self.size("limits.max_decompressed").unwrap_or(default.max_decompressed),

@@ -171,7 +171,7 @@ fn served(cluster: &Entry, models: &ModelNames, findings: &mut Findings<'_>) -> 
     };
     match &node.value {
         Value::List(items) => {
-            items.iter().filter_map(|item| Some((item.text()?, item))).for_each(|(name, item)| add(name, &item.place, None))
+            items.iter().filter_map(|item| Some((item.text()?, item))).for_each(|(name, item)| add(name, &item.place, None));
         }
         Value::Map(entries) => entries.iter().for_each(|entry| add(&entry.key, &entry.place, entry.value.text())),
         _ => return Served::Every,

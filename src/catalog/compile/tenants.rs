@@ -79,7 +79,7 @@ impl Tenants {
                     ground.findings.error("key-taken", second, message, "give each tenant keys of its own");
                 }
                 (Some(_), _) => {
-                    ground.findings.warning("repeated-key", &node.place, "this key is listed twice", "remove one of the two")
+                    ground.findings.warning("repeated-key", &node.place, "this key is listed twice", "remove one of the two");
                 }
                 (None, _) => {
                     self.api_keys.insert(hash, id);

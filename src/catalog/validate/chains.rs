@@ -133,11 +133,14 @@ impl Matches {
     }
 }
 
+type Longest = (usize, ModelId);
+
 /// How long chains are, with what no cluster serves taken out. Chains of tenants repeat each other, so each is counted once.
 struct Lengths {
     models: Vec<usize>,
     longest: usize,
-    seen: HashMap<(String, Vec<Entry>), Option<(usize, ModelId)>>,
+    /// By key and entries: the longest that the chain gets, and for which model.
+    seen: HashMap<(String, Vec<Entry>), Option<Longest>>,
 }
 
 impl Lengths {
@@ -196,7 +199,7 @@ fn left_out_by_name(context: &mut Context<'_>, written: &Written, by_name: &[(&M
         return;
     }
     let hint = "list its clusters under `priority_groups`, with their tags and provider under `clusters`";
-    let why = format!("has `require_tags` or `forbid_*`, and the clusters of a group known only by name are unknown to Cascade");
+    let why = "has `require_tags` or `forbid_*`, and the clusters of a group known only by name are unknown to Cascade";
     for (group, place) in written.own.chains.iter().flat_map(|keyed| groups_of(&keyed.chain)) {
         let group = snapshot.group(group);
         if group.clusters.is_empty() {
