@@ -28,10 +28,11 @@ fn catalog() -> Snapshot {
     for index in 0..10_000 {
         text.push_str(&format!("  tenant-{index}: {{tier: eu}}\n"));
     }
-    match compile(&[SourceFile::new("catalog.yaml", &text)]) {
-        Ok(accepted) => accepted.snapshot,
-        Err(found) => panic!("{found:?}"),
-    }
+    let accepted = compile(&[SourceFile::new("catalog.yaml", &text)]).map_err(|found| format!("{found:?}"));
+    accepted.map(|accepted| accepted.snapshot).unwrap_or_else(|found| {
+        eprintln!("the catalog of the benchmark is bad: {found}");
+        std::process::exit(1)
+    })
 }
 
 fn request(model: &str, size: usize) -> Request {

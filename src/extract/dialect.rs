@@ -169,7 +169,7 @@ mod tests {
         for (path, content_type, kind) in [
             ("/v1/chat/completions", None, BodyKind::Json),
             ("/v1/chat/completions", Some("application/x-www-form-urlencoded"), BodyKind::Json),
-            ("/v1/audio/transcriptions", Some("Multipart/Form-Data; charset=x; boundary=\"a b\""), multipart.clone()),
+            ("/v1/audio/transcriptions", Some("Multipart/Form-Data; charset=x; boundary=\"a b\""), multipart),
             ("/v1/images/edits", Some("multipart/form-data"), BodyKind::Other),
             ("/custom", Some("application/json; charset=utf-8"), BodyKind::Json),
             ("/custom", Some("application/vnd.api+json"), BodyKind::Json),

@@ -286,7 +286,7 @@ mod tests {
         let cases = [
             (part("name=\"model\"", "whisper-1"), Slot::Text("whisper-1".to_owned())),
             (file.clone() + &part("name=model", "whisper-1"), Slot::Text("whisper-1".to_owned())),
-            (file.clone() + &part("name=\"model\"; filename=\"x\"", "whisper-1"), Slot::Absent),
+            (file + &part("name=\"model\"; filename=\"x\"", "whisper-1"), Slot::Absent),
             (part("name=\"model\"", ""), Slot::Text(String::new())),
             (part("name=\"model\"", "a\r\n\r\nb"), Slot::Text("a\r\n\r\nb".to_owned())),
             (part("name=\"model\"", &"x".repeat(MAX_VALUE + 1)), Slot::Unusable),

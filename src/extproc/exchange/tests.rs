@@ -117,6 +117,8 @@ fn after(wanted: usize) -> Counter {
     Counter { wanted, ..Counter::default() }
 }
 
+// One table, and the longer for it.
+#[allow(clippy::too_many_lines)]
 #[test]
 fn each_mode_answers_in_its_own_way() {
     let trailers = || Request::RequestTrailers(Ignored {});
