@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use self::arguments::{Cli, Command};
+use self::arguments::{Cli, Command, SchemaOf};
 
 /// Invalid settings or catalog at the start: `EX_CONFIG` of sysexits. Restarting does not help, so supervisors may stop trying.
 const EX_CONFIG: u8 = 78;
@@ -34,7 +34,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::EnvoyConfig(_) => not_available("envoy-config"),
-        Command::Schema(_) => not_available("schema"),
+        Command::Schema(arguments) => {
+            let schema = match arguments.of {
+                SchemaOf::Catalog => crate::catalog::document::json_schema(),
+                SchemaOf::Settings => crate::settings::json_schema(),
+            };
+            print(&format!("{schema:#}\n"));
+            ExitCode::SUCCESS
+        }
         Command::Demo(arguments) => demo(arguments.once),
         Command::Completions(arguments) => {
             let mut script = Vec::new();

@@ -8,6 +8,8 @@ mod findings;
 mod groups;
 mod models;
 mod names;
+#[cfg(test)]
+mod properties;
 mod rules;
 #[cfg(test)]
 mod semantics;

@@ -75,6 +75,7 @@ impl Models {
                 models.push_placeholder(id, entry, name);
                 continue;
             };
+            reserved_metadata(entry, findings);
             models.all.push(Model {
                 name,
                 aliases,
@@ -143,6 +144,22 @@ impl Models {
 
 fn aliases<'d>(model: &'d Entry) -> impl Iterator<Item = &'d Node> + use<'d> {
     model.value.get("aliases").map(Node::items).unwrap_or_default().iter()
+}
+
+/// `fallback_list` and `selected_endpoint` are what the answer itself writes beside the entries (facts 20, 22).
+fn reserved_metadata(model: &Entry, findings: &mut Findings<'_>) {
+    let fallbacks = model.value.get("endpoint_fallbacks").map(Node::items).unwrap_or_default();
+    for entry in model.value.get("endpoint_metadata").into_iter().chain(fallbacks).flat_map(Node::entries) {
+        if matches!(entry.key.as_str(), "fallback_list" | "selected_endpoint") {
+            let message = format!("the answer writes `{}` itself; what stands here may be overwritten", entry.key);
+            findings.warning(
+                "reserved-metadata-key",
+                &entry.place,
+                message,
+                "write fallbacks as entries of `endpoint_fallbacks`",
+            );
+        }
+    }
 }
 
 /// Complete entries, best first. An empty `endpoint_metadata` asks for nothing, so it is none; an empty fallback means "any endpoint".

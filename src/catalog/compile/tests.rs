@@ -26,6 +26,7 @@ const ELSEWHERE: &[&str] = &[
     "too-big",
     "too-deep",
     "unreachable",
+    "unreadable",
     // Running a catalog's tests and invariants.
     "failing-test",
     "violated-invariant",
