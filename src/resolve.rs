@@ -55,7 +55,12 @@ pub fn resolve(snapshot: &Snapshot, policy: Policy, facts: &Facts, trace: &mut i
             Some(Mode::Enforce) | None => (Outcome::Override, reason, chain),
         },
         Verdict::Reject(reason) => (Outcome::Reject, reason, Vec::new()),
-        Verdict::Unjudged(reason) if judge.fails_closed() => (Outcome::Reject, reason, Vec::new()),
+        Verdict::Unjudged(reason) if judge.fails_closed() => {
+            judge.trace.consider(|| {
+                Considered::new("fail: closed", None, "a restriction or `fail: closed` keeps the request from the static chain")
+            });
+            (Outcome::Reject, reason, Vec::new())
+        }
         Verdict::Unjudged(reason) => (Outcome::PassThrough, reason, Vec::new()),
     };
     let Judge { tenant, model, left_out, .. } = judge;
@@ -135,6 +140,14 @@ impl<'a, T: Trace> Judge<'a, T> {
         verdict
     }
 
+    /// Where each rule stands that keeps clusters from the tenant, and what it kept.
+    fn trace_restrictions(&mut self) {
+        let Some(tenant) = self.tenant() else { return };
+        for (restriction, place) in &tenant.restrictions {
+            self.trace.consider(|| chain::describe(self.snapshot, tenant, *restriction, place, &self.left_out));
+        }
+    }
+
     fn chain(&mut self, named: Named<'_>) -> Verdict {
         let chosen = match matching::choose_chain(self.snapshot, self.tenant(), named, self.trace) {
             Some(chosen) => chosen,
@@ -149,6 +162,7 @@ impl<'a, T: Trace> Judge<'a, T> {
         };
         let (reason, chain) = chosen;
         let left = chain::narrow(self.snapshot, chain, self.tenant(), self.model, &mut self.left_out);
+        self.trace_restrictions();
         if left.steps.is_empty() {
             return if left.any_allowed {
                 Verdict::Unjudged(Reason::NoClusterLeft)

@@ -170,6 +170,8 @@ pub struct Tenant {
     pub require_tags: TagSet,
     pub forbid_tags: TagSet,
     pub forbid_providers: Vec<ProviderId>,
+    /// The same three with the place where each stands, for `explain`.
+    pub restrictions: Vec<(Restriction, Place)>,
     /// Any restriction, or `fail: closed` on the tenant or its tier (rule 2).
     pub fail_closed: bool,
     pub mode: Mode,
@@ -182,6 +184,14 @@ impl Tenant {
     pub fn restricts_clusters(&self) -> bool {
         !self.require_tags.is_empty() || !self.forbid_tags.is_empty() || !self.forbid_providers.is_empty()
     }
+}
+
+/// A rule that keeps clusters from a tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restriction {
+    RequireTag(TagId),
+    ForbidTag(TagId),
+    ForbidProvider(ProviderId),
 }
 
 /// `chains` of a tenant merged over those of its tier.

@@ -2,9 +2,11 @@
 //! left out that is drained, weightless, does not serve the model, or is not for this tenant. It never adds a cluster.
 
 use crate::catalog::snapshot::{
-    Chain, Cluster, ClusterId, Drain, Entry, GroupId, ModelId, ProviderId, Served, Snapshot, TagId, Tenant,
+    Chain, Cluster, ClusterId, Drain, Entry, GroupId, ModelId, ProviderId, Restriction, Served, Snapshot, TagId, Tenant,
 };
+use crate::diagnostic::Place;
 use crate::names::Weight;
+use crate::resolve::trace::Considered;
 
 /// One attempt: a group and what is left of it. No clusters: Envoy's own configured group of that name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,6 +128,31 @@ fn add_group(
     if !clusters.is_empty() {
         left.steps.push(Step { group: id, clusters });
     }
+}
+
+/// What a restriction kept from the tenant, for `explain`.
+pub(super) fn describe(
+    snapshot: &Snapshot,
+    tenant: &Tenant,
+    restriction: Restriction,
+    place: &Place,
+    left_out: &[LeftOut],
+) -> Considered {
+    let tag = |id: TagId| snapshot.tags.get(id.index()).map_or("", String::as_str);
+    let (rule, value, why) = match restriction {
+        Restriction::RequireTag(id) => ("require_tags", tag(id), Why::MissingTag(id)),
+        Restriction::ForbidTag(id) => ("forbid_tags", tag(id), Why::ForbiddenTag(id)),
+        Restriction::ForbidProvider(id) => {
+            let name = snapshot.providers.get(id.index()).map_or("", |name| name.as_str());
+            ("forbid_providers", name, Why::ForbiddenProvider(id))
+        }
+    };
+    let kept = left_out.iter().filter(|left| left.why == why).filter_map(|left| left.cluster);
+    let mut names: Vec<&str> = kept.map(|id| snapshot.cluster(id).name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let result = if names.is_empty() { "leaves out nothing more".to_owned() } else { format!("leaves out {}", names.join(", ")) };
+    Considered::new(format!("tenants.{}.{rule} {value}", tenant.name), Some(place), result)
 }
 
 fn unavailable(cluster: &Cluster, weight: Option<Weight>, model: Option<ModelId>) -> Option<Why> {

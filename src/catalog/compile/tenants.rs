@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use super::groups::ModelChain;
 use super::names::{in_order, number, section};
 use super::rules::{Ground, Rules};
-use crate::catalog::snapshot::{Defaults, Mode, StrangerPolicy, TagSet, Tenant, TenantChains, TenantId, UnknownModelPolicy};
+use crate::catalog::snapshot::{
+    Defaults, Mode, Restriction, StrangerPolicy, TagSet, Tenant, TenantChains, TenantId, UnknownModelPolicy,
+};
 use crate::catalog::validate::Written;
 use crate::diagnostic::Place;
 use crate::document::check::parse_key_hash;
@@ -98,6 +100,11 @@ fn tenant(name: TenantName, tier: Option<TierName>, rules: Rules, place: &Place)
         rules.iter().for_each(|(tag, _)| tags.insert(*tag));
         tags
     };
+    let require = rules.require_tags.iter().map(|(tag, place)| (Restriction::RequireTag(*tag), place.clone()));
+    let forbid = rules.forbid_tags.iter().map(|(tag, place)| (Restriction::ForbidTag(*tag), place.clone()));
+    let providers =
+        rules.forbid_providers.iter().map(|(provider, place)| (Restriction::ForbidProvider(*provider), place.clone()));
+    let restrictions = require.chain(forbid).chain(providers).collect();
     let mut chains = TenantChains::default();
     for keyed in rules.chains {
         if keyed.key.is_any() {
@@ -115,6 +122,7 @@ fn tenant(name: TenantName, tier: Option<TierName>, rules: Rules, place: &Place)
         require_tags: tags(&rules.require_tags),
         forbid_tags: tags(&rules.forbid_tags),
         forbid_providers: rules.forbid_providers.into_iter().map(|(provider, _)| provider).collect(),
+        restrictions,
         allowed_models: rules.allowed.unwrap_or_else(any),
         denied_models: rules.denied,
         chains,
