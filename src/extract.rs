@@ -2,6 +2,7 @@
 //! say whether a model or a tenant exists, and it knows no protobuf.
 
 pub mod dialect;
+pub mod form;
 pub mod head;
 pub mod json;
 pub mod multipart;

@@ -4,10 +4,11 @@
 use std::sync::LazyLock;
 
 use super::dialect::{BodyKind, Dialect, ModelPlace};
+use super::form;
 use super::head::{self, Head};
 use super::json::{self, Malformed, Slot};
 use super::multipart;
-use super::path::{pair, split_target};
+use super::path::split_target;
 use super::source::{OnDuplicateKey, Plan, Pointer, Source};
 use super::{Facts, Found, Limits, Origins, Trouble};
 
@@ -51,26 +52,13 @@ enum Body {
     Json(Box<json::Scanner>),
     Multipart(Box<multipart::Scanner>),
     /// Kept until its end: a form is small.
-    Form(FormBody),
+    Form(form::Scanner),
     /// It could hold a field, and cannot be read.
     Unreadable(&'static str),
 }
 
-#[derive(Debug)]
-struct FormBody {
-    bytes: Vec<u8>,
-    names: Vec<String>,
-    slots: Vec<Slot>,
-    on_duplicate: OnDuplicateKey,
-    duplicate: bool,
-    ended: bool,
-}
-
 /// Where JSON dialects keep the model.
 static MODEL: LazyLock<Pointer> = LazyLock::new(|| Pointer::to_key("model"));
-
-/// A form longer than this holds a file, not a model.
-const MAX_FORM: usize = 1024 * 1024;
 
 impl Reader {
     /// Reads the head. `needs` says what the decision waits for.
@@ -185,7 +173,7 @@ impl Reader {
         match &self.body {
             Body::Json(scanner) => scanner.has_duplicate(),
             Body::Multipart(scanner) => scanner.has_duplicate(),
-            Body::Form(form) => form.duplicate,
+            Body::Form(form) => form.has_duplicate(),
             Body::Ignored | Body::Unreadable(_) => false,
         }
     }
@@ -218,7 +206,7 @@ impl Reader {
         match &self.body {
             Body::Json(scanner) => (scanner.slot(index), scanner.is_settled(index)),
             Body::Multipart(scanner) => (scanner.slot(index), scanner.is_settled(index)),
-            Body::Form(form) => (&form.slots[index], form.ended),
+            Body::Form(form) => (form.slot(index), form.is_settled()),
             Body::Ignored | Body::Unreadable(_) => (&Slot::Absent, true),
         }
     }
@@ -315,14 +303,7 @@ impl Wanted<'_> {
             BodyKind::Multipart { boundary } => {
                 Body::Multipart(Box::new(multipart::Scanner::new(boundary, self.names, on_duplicate)))
             }
-            BodyKind::Form => Body::Form(FormBody {
-                bytes: Vec::new(),
-                slots: vec![Slot::Absent; self.names.len()],
-                names: self.names,
-                on_duplicate,
-                duplicate: false,
-                ended: false,
-            }),
+            BodyKind::Form => Body::Form(form::Scanner::new(self.names, on_duplicate)),
             BodyKind::Other => Body::Ignored,
         }
     }
@@ -333,35 +314,6 @@ fn index_of<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
         list.push(item);
         list.len() - 1
     })
-}
-
-impl FormBody {
-    fn push(&mut self, chunk: &[u8]) -> Result<(), Malformed> {
-        if self.bytes.len() + chunk.len() > MAX_FORM {
-            return Err(Malformed("the form is too long"));
-        }
-        self.bytes.extend_from_slice(chunk);
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<(), Malformed> {
-        self.ended = true;
-        let Ok(text) = std::str::from_utf8(&self.bytes) else { return Err(Malformed("the form is not UTF-8")) };
-        for (slot, name) in self.slots.iter_mut().zip(&self.names) {
-            let values: Vec<&str> = text.split('&').filter(|part| is_pair_of(part, name)).collect();
-            self.duplicate |= values.len() > 1 && self.on_duplicate == OnDuplicateKey::Reject;
-            *slot = match values.last().map(|last| pair(last, name)) {
-                None => Slot::Absent,
-                Some(Ok(value)) => Slot::Text(value.unwrap_or_default()),
-                Some(Err(_)) => Slot::Unusable,
-            };
-        }
-        Ok(())
-    }
-}
-
-fn is_pair_of(part: &str, name: &str) -> bool {
-    super::path::decode_form(part.split('=').next().unwrap_or_default()).as_deref() == Some(name)
 }
 
 #[cfg(test)]
