@@ -2,6 +2,8 @@
 //! model that they speak of, as written and with each provider drained in turn. A finding is a diagnostic; an error among them
 //! keeps the snapshot from being accepted.
 
+use std::collections::HashMap;
+
 use crate::catalog::compile::{Accepted, compile};
 use crate::catalog::expectations::{Expect, Invariant, TenantSelector, Test};
 use crate::catalog::load::SourceFile;
@@ -143,8 +145,8 @@ impl Finding {
 
 fn prove(snapshot: &Snapshot, drained: Option<&str>, policy: Policy, findings: &mut [Finding]) {
     let anonymous = snapshot.tenants.is_empty() || snapshot.defaults.missing_tenant == StrangerPolicy::Anonymous;
-    let tenants = snapshot.tenants.iter().map(Some).chain(anonymous.then_some(None));
-    for tenant in tenants {
+    let tenants = alike(snapshot).into_iter().map(|(tenant, count)| (Some(tenant), count));
+    for (tenant, count) in tenants.chain(anonymous.then_some((None, 1))) {
         for model in &snapshot.models {
             let speaking: Vec<usize> = snapshot
                 .expectations
@@ -165,7 +167,7 @@ fn prove(snapshot: &Snapshot, drained: Option<&str>, policy: Policy, findings: &
             let answer = resolve(snapshot, policy, &facts, &mut ());
             for index in speaking {
                 let Some(why) = violation(snapshot, &snapshot.expectations.invariants[index], &answer) else { continue };
-                findings[index].count += 1;
+                findings[index].count += count;
                 findings[index].first.get_or_insert_with(|| {
                     let who =
                         tenant.map_or_else(|| "a request without tenant".to_owned(), |tenant| format!("tenant {}", tenant.name));
@@ -175,6 +177,22 @@ fn prove(snapshot: &Snapshot, drained: Option<&str>, policy: Policy, findings: &
             }
         }
     }
+}
+
+/// The tenants that are judged differently, each with how many are judged like it: with the same rules, and spoken of by the same
+/// invariants. Most tenants are a name and a tier, and judging one of them says all about the others.
+fn alike(snapshot: &Snapshot) -> Vec<(&Tenant, usize)> {
+    let mut classes: Vec<(&Tenant, usize)> = Vec::new();
+    let mut known: HashMap<(Vec<bool>, String), usize> = HashMap::new();
+    for tenant in &snapshot.tenants {
+        let spoken_of = snapshot.expectations.invariants.iter().map(|invariant| speaks_of(invariant, Some(tenant))).collect();
+        let class = *known.entry((spoken_of, tenant.rules_text())).or_insert_with(|| {
+            classes.push((tenant, 0));
+            classes.len() - 1
+        });
+        classes[class].1 += 1;
+    }
+    classes
 }
 
 fn speaks_of(invariant: &Invariant, tenant: Option<&Tenant>) -> bool {
@@ -230,3 +248,6 @@ fn wrong_cluster(snapshot: &Snapshot, invariant: &Invariant, id: ClusterId) -> O
         .find(is_provider)
         .map(|provider| format!("the cluster {name} belongs to the provider {provider}"))
 }
+
+#[cfg(test)]
+mod tests;

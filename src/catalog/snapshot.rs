@@ -179,6 +179,20 @@ pub struct Tenant {
 }
 
 impl Tenant {
+    /// All that the tenant is judged by, without its name and without places: equal for tenants that get equal answers.
+    #[must_use]
+    pub fn rules_text(&self) -> String {
+        let patterns =
+            |list: &[(Pattern, Place)]| list.iter().map(|(pattern, _)| pattern.as_str().to_owned()).collect::<Vec<_>>();
+        let mut exact: Vec<_> = self.chains.exact.iter().map(|(key, chain)| (key, &chain.entries)).collect();
+        exact.sort_by_key(|(key, _)| *key);
+        let by_pattern: Vec<_> = self.chains.patterns.iter().map(|(key, chain)| (key.as_str(), &chain.entries)).collect();
+        let chains = (exact, by_pattern, self.chains.any.as_ref().map(|chain| &chain.entries));
+        let models = (patterns(&self.allowed_models), patterns(&self.denied_models));
+        let clusters = (&self.require_tags, &self.forbid_tags, &self.forbid_providers);
+        format!("{:?}", (models, chains, clusters, self.fail_closed, self.mode))
+    }
+
     /// True if the tenant's tags or providers can exclude a cluster; groups known only by name are then left out.
     #[must_use]
     pub fn restricts_clusters(&self) -> bool {
