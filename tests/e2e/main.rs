@@ -20,6 +20,7 @@ mod examples;
 mod failures;
 mod life;
 mod overrides;
+mod picks;
 mod protocol;
 mod retries;
 mod route_cache;
