@@ -195,4 +195,24 @@ mod tests {
         store.accept(&snapshot("two"), UNIX_EPOCH);
         assert_eq!(pinned.label.as_deref(), Some("one"));
     }
+
+    #[test]
+    fn after_a_thousand_reloads_only_what_is_in_use_or_pinned_is_alive() {
+        let store = Store::new("a.yaml");
+        let mut seen = Vec::new();
+        let mut pinned = None;
+        for round in 0..1_000 {
+            let snapshot = snapshot(&format!("v{round}"));
+            seen.push(Arc::downgrade(&snapshot));
+            store.accept(&snapshot, UNIX_EPOCH);
+            drop(snapshot);
+            if round == 500 {
+                pinned = store.current();
+            }
+        }
+        let alive = || seen.iter().enumerate().filter(|(_, weak)| weak.strong_count() > 0).map(|(at, _)| at).collect::<Vec<_>>();
+        assert_eq!(alive(), [500, 999], "a stream pins the one that it began with");
+        drop(pinned);
+        assert_eq!(alive(), [999]);
+    }
 }

@@ -3,11 +3,15 @@
 use std::io;
 use std::process::ExitCode;
 
+use serde_json::{Value, json};
+
 use super::arguments::{Check, Format};
 use super::{not_available, print, report, source};
+use crate::catalog::drain::{self, DrainEffect};
 use crate::catalog::load::SourceFile;
 use crate::catalog::snapshot::Snapshot;
 use crate::diagnostic::{Diagnostic, Severity, acceptable, render};
+use crate::names::ModelName;
 use crate::telemetry::log::colour;
 
 pub(super) fn run(arguments: &Check) -> ExitCode {
@@ -16,9 +20,14 @@ pub(super) fn run(arguments: &Check) -> ExitCode {
     }
     let Checked { files, snapshot, diagnostics } = check(arguments);
     match arguments.format {
-        Format::Json => print(&format!("{:#}\n", render::json(&diagnostics))),
+        Format::Json => {
+            let mut report = render::json(&diagnostics);
+            report["drains"] = snapshot.as_ref().map(drains_json).unwrap_or_default();
+            print(&format!("{report:#}\n"));
+        }
         Format::Text => {
             print(&report::text(&diagnostics, &files, colour(&io::stdout())));
+            print(&snapshot.as_ref().map(drains_text).unwrap_or_default());
             print(&conclusion(snapshot.as_ref(), &diagnostics));
         }
     }
@@ -44,6 +53,27 @@ fn check(arguments: &Check) -> Checked {
     };
     diagnostics.extend(found);
     Checked { files, snapshot, diagnostics }
+}
+
+/// What each provider's drain would leave without a cluster, to be known before the incident.
+fn drains_text(snapshot: &Snapshot) -> String {
+    let line = |effect: DrainEffect| match effect.models.as_slice() {
+        [] => format!("if {} is drained, every model keeps a cluster\n", effect.provider),
+        models => format!("if {} is drained, nothing is left for {}\n", effect.provider, joined(models)),
+    };
+    drain::effects(snapshot).into_iter().map(line).collect()
+}
+
+fn joined(models: &[ModelName]) -> String {
+    models.iter().map(ModelName::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn drains_json(snapshot: &Snapshot) -> Value {
+    let effect = |effect: DrainEffect| {
+        let models: Vec<&str> = effect.models.iter().map(ModelName::as_str).collect();
+        json!({"provider": effect.provider.as_str(), "models_without_cluster": models})
+    };
+    drain::effects(snapshot).into_iter().map(effect).collect()
 }
 
 fn conclusion(snapshot: Option<&Snapshot>, diagnostics: &[Diagnostic]) -> String {

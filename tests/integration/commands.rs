@@ -89,3 +89,26 @@ fn completions_are_made_for_the_usual_shells() {
         assert!(out.contains("cascade") && out.contains("catalog"), "{shell}");
     }
 }
+
+#[test]
+fn check_says_what_a_drain_of_each_provider_would_cost() {
+    let home = Home::with_catalog("one");
+    let source = home.text("catalog.yaml");
+    let catalog = "version: 1\nproviders: {alpha: {}, beta: {}}\nclusters: {a: {provider: alpha}, b: {provider: beta}}\n\
+                   priority_groups: {one: {clusters: [{cluster_name: a, weight: 1}]}, two: {clusters: [{cluster_name: b, weight: 1}]}}\n\
+                   models: {lonely: {chain: [one]}, safe: {chain: [one, two]}}\n";
+    home.write("catalog.yaml", catalog);
+    let (code, out, _) = run(&["check", "--catalog", &source]);
+    assert_eq!(code, Some(0), "{out}");
+    assert!(
+        out.contains("if alpha is drained, nothing is left for lonely\nif beta is drained, every model keeps a cluster\n"),
+        "{out}"
+    );
+    let (_, out, _) = run(&["check", "--catalog", &source, "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let expected = serde_json::json!([
+        {"provider": "alpha", "models_without_cluster": ["lonely"]},
+        {"provider": "beta", "models_without_cluster": []},
+    ]);
+    assert_eq!(report["drains"], expected);
+}

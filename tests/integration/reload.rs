@@ -183,3 +183,39 @@ async fn a_stream_keeps_the_catalog_that_it_began_with() {
     old.send(grpc::whole_body(br#"{"model": "m"}"#.to_vec())).await;
     assert_eq!(decision(&old.answer().await.unwrap().unwrap()), "override model_chain");
 }
+
+#[tokio::test]
+async fn a_touch_and_a_copy_of_the_same_text_change_nothing() {
+    let home = Home::with_catalog("one");
+    let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &EVENTS_ONLY).await;
+    in_use(&cascade, "one").await;
+    let before = cascade.status().await;
+    // The same text again: in place, by rename, and with a new time.
+    home.write("catalog.yaml", &good("one"));
+    home.replace("catalog.yaml", &good("one"));
+    let file = std::fs::File::options().append(true).open(home.path("catalog.yaml")).unwrap();
+    file.set_modified(std::time::SystemTime::now()).unwrap();
+    // What comes after it was read after it.
+    home.replace("catalog.yaml", &good("two"));
+    in_use(&cascade, "two").await;
+    let after = cascade.status().await;
+    assert_eq!((&before["failures_since"], &after["failures_since"]), (&0.into(), &0.into()));
+    assert_eq!(cascade.metric("cascade_catalog_reloads_total{result=\"success\"}").await, Some(2.0));
+}
+
+#[tokio::test]
+async fn a_link_that_is_turned_to_another_file_is_followed() {
+    let home = Home::new();
+    home.write("blue/catalog.yaml", &good("blue"));
+    home.write("green/catalog.yaml", &good("green"));
+    let turn = |to: &str| {
+        symlink(home.path(to).join("catalog.yaml"), home.path(".turning")).unwrap();
+        std::fs::rename(home.path(".turning"), home.path("catalog.yaml")).unwrap();
+    };
+    turn("blue");
+    let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &EVENTS_ONLY).await;
+    for name in ["green", "blue", "green"] {
+        turn(name);
+        in_use(&cascade, name).await;
+    }
+}
