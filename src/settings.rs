@@ -202,7 +202,7 @@ impl Limits {
     /// The limits that reading a request is held to.
     #[must_use]
     pub fn extract(&self) -> extract::Limits {
-        extract::Limits { max_body: self.max_body, max_depth: self.max_depth }
+        extract::Limits { max_body: self.max_body, max_decompressed: self.max_decompressed, max_depth: self.max_depth }
     }
 }
 
