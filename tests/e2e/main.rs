@@ -16,6 +16,7 @@ mod wire;
 mod body_modes;
 mod cases;
 mod demo;
+mod encodings;
 mod examples;
 mod failures;
 mod life;
