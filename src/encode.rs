@@ -39,6 +39,8 @@ pub struct Decision<'a> {
     pub api: Api,
     /// Those of our own headers that the client sent: they are removed.
     pub spoofed: &'a [&'a str],
+    /// For `decision_header`, on an override while feedback is on.
+    pub token: Option<&'a str>,
 }
 
 const TYPE_URL: &str = "type.googleapis.com/envoy.extensions.router.cluster_specifiers.priority_group.v3.PriorityGroupsOverride";
@@ -48,17 +50,21 @@ const TYPE_URL: &str = "type.googleapis.com/envoy.extensions.router.cluster_spec
 pub fn answer(decision: &Decision<'_>, publish: &Publish) -> Answer {
     let metadata = metadata(decision, publish);
     match decision.resolution.outcome {
-        Outcome::Override => Answer::Proceed { reroute: true, headers: changes(decision), metadata },
+        Outcome::Override => Answer::Proceed { reroute: true, headers: changes(decision, publish), metadata },
         // The static chain is what Envoy's route has already; removing a header of ours does not touch it.
-        Outcome::PassThrough => Answer::Proceed { reroute: false, headers: changes(decision), metadata },
+        Outcome::PassThrough => Answer::Proceed { reroute: false, headers: changes(decision, publish), metadata },
         Outcome::Reject => {
             Answer::Refuse { refusal: refusal::of(decision.resolution.reason, decision.api, decision.requested), metadata }
         }
     }
 }
 
-fn changes(decision: &Decision<'_>) -> HeaderChanges {
-    HeaderChanges { set: Vec::new(), remove: decision.spoofed.iter().map(|name| (*name).to_owned()).collect() }
+fn changes(decision: &Decision<'_>, publish: &Publish) -> HeaderChanges {
+    let set: Vec<_> = decision.token.iter().map(|token| (publish.decision_header.clone(), (*token).to_owned())).collect();
+    // What is set overwrites the client's own.
+    let is_set = |name: &str| set.iter().any(|(set, _)| set == name);
+    let remove = decision.spoofed.iter().filter(|name| !is_set(name)).map(|name| (*name).to_owned()).collect();
+    HeaderChanges { set, remove }
 }
 
 fn metadata(decision: &Decision<'_>, publish: &Publish) -> Metadata {

@@ -16,6 +16,9 @@ use crate::extproc::intake::EnvoyHead;
 use crate::extract::head::{self, Head};
 use crate::extract::reader::Reader;
 use crate::extract::{Facts, Found, Trouble};
+use crate::feedback::Monitor;
+use crate::feedback::token::Token;
+use crate::health::Seen;
 use crate::outcome::{HealthEffect, Outcome, Reason};
 use crate::proto::ProcessingRequest;
 use crate::resolve::{self, Resolution};
@@ -31,6 +34,9 @@ pub struct Pipeline {
     keys: Keys,
     rules: Rules,
     publish: Publish,
+    monitor: Arc<Monitor>,
+    /// Overrides carry what the access log has to bring back.
+    feedback: bool,
     body_wait: Duration,
     /// Decision ids: a random start, then counted.
     next_id: AtomicU64,
@@ -39,7 +45,7 @@ pub struct Pipeline {
 
 impl Pipeline {
     #[must_use]
-    pub fn new(settings: &Settings, store: Arc<Store>, metrics: Arc<Metrics>, keys: Keys) -> Self {
+    pub fn new(settings: &Settings, store: Arc<Store>, metrics: Arc<Metrics>, keys: Keys, monitor: Arc<Monitor>) -> Self {
         let mut seed = [0; 8];
         // Without randomness ids may repeat after a restart; nothing but log reading depends on them.
         let _ = getrandom::fill(&mut seed);
@@ -49,6 +55,8 @@ impl Pipeline {
             keys,
             rules: settings.rules(),
             publish: settings.publish.clone(),
+            monitor,
+            feedback: settings.feedback.enabled && !settings.publish.decision_header.is_empty(),
             body_wait: settings.limits.body_wait,
             next_id: AtomicU64::new(u64::from_le_bytes(seed)),
             warned_too_late: AtomicBool::new(false),
@@ -118,7 +126,8 @@ impl Judgement {
         if facts.trouble == Some(Trouble::ModeTooLate) {
             self.warn_too_late();
         }
-        let resolution = self.resolve(&facts);
+        let look = self.pipeline.monitor.look(start);
+        let resolution = self.resolve(&facts, look.seen());
         let id = self.pipeline.decision_id();
         let answer = self.write(&facts, &resolution, &id);
         self.record(&facts, &resolution, &id, start);
@@ -126,7 +135,7 @@ impl Judgement {
     }
 
     /// Any fault of ours ends in "no override", never in a lost stream.
-    fn resolve(&self, facts: &Facts) -> Resolution {
+    fn resolve(&self, facts: &Facts, seen: Seen<'_>) -> Resolution {
         let fault = Resolution {
             outcome: Outcome::PassThrough,
             reason: Reason::Internal,
@@ -138,7 +147,7 @@ impl Judgement {
         };
         let Some(snapshot) = &self.snapshot else { return fault };
         let judge = |facts: &Facts| {
-            catch_unwind(AssertUnwindSafe(|| resolve::resolve(snapshot, self.pipeline.rules.policy, facts, &mut ())))
+            catch_unwind(AssertUnwindSafe(|| resolve::resolve(snapshot, self.pipeline.rules.policy, facts, seen, &mut ())))
         };
         judge(facts)
             .or_else(|_| {
@@ -156,6 +165,7 @@ impl Judgement {
             (Found::Nothing | Found::Unusable, _) => None,
         };
         let session = facts.session.as_deref().map(|session| self.pipeline.keys.hide(session));
+        let token = self.token(facts, resolution);
         let own = self.pipeline.own_headers();
         let spoofed: Vec<&str> = own.iter().zip(self.spoofed).filter(|(_, sent)| *sent).map(|(name, _)| *name).collect();
         let decision = Decision {
@@ -168,8 +178,19 @@ impl Judgement {
             session: session.as_deref(),
             api: facts.api,
             spoofed: &spoofed,
+            token: token.as_deref(),
         };
         encode::answer(&decision, &self.pipeline.publish)
+    }
+
+    /// What the attempts of an override will say of themselves.
+    fn token(&self, facts: &Facts, resolution: &Resolution) -> Option<String> {
+        if !self.pipeline.feedback || resolution.outcome != Outcome::Override {
+            return None;
+        }
+        let model = self.snapshot.as_deref().zip(resolution.model).map(|(snapshot, id)| snapshot.model(id).name.to_string());
+        let own_name = matches!((&facts.model, &model), (Found::Value(sent), Some(name)) if sent == name);
+        Token { model, own_name }.seal(&self.pipeline.keys, self.pipeline.monitor.now())
     }
 
     fn record(&mut self, facts: &Facts, resolution: &Resolution, id: &str, start: Instant) {

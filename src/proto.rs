@@ -4,7 +4,11 @@
 //!
 //! Maps are lists of entries here, which is the same on the wire and cheaper than hashing names that are read once.
 
+mod access_log;
+
 use bytes::Bytes;
+
+pub use access_log::{HttpLogEntries, HttpLogEntry, LogMessage, ResponseFlags, log_type};
 
 /// `priority_group`'s override, from the vendored proto.
 pub mod priority_group {

@@ -5,6 +5,7 @@
 //! are left, and how many attempts are sent.
 
 pub mod chain;
+mod cooling;
 pub mod endpoint;
 pub mod matching;
 pub mod trace;
@@ -15,6 +16,7 @@ use trace::{Considered, Trace};
 
 use crate::catalog::snapshot::{Mode, ModelId, Snapshot, Tenant, TenantId, UnknownModelPolicy};
 use crate::extract::{Facts, Found, Trouble};
+use crate::health::Seen;
 use crate::outcome::{HealthEffect, OnTrouble, Outcome, Reason};
 
 /// What the operator's settings (not the catalog) say of requests that cannot be judged.
@@ -45,9 +47,10 @@ pub struct Resolution {
     pub left_out: Vec<LeftOut>,
 }
 
-/// Judges a request. The trace hears of every rule that was considered; `&mut ()` listens to nothing and costs nothing.
-pub fn resolve(snapshot: &Snapshot, policy: Policy, facts: &Facts, trace: &mut impl Trace) -> Resolution {
-    let mut judge = Judge { snapshot, policy, trace, tenant: None, model: None, left_out: Vec::new() };
+/// Judges a request, given what is known of the clusters' health. The trace hears of every rule that was considered; `&mut ()` listens to nothing and costs nothing.
+pub fn resolve(snapshot: &Snapshot, policy: Policy, facts: &Facts, seen: Seen<'_>, trace: &mut impl Trace) -> Resolution {
+    let health = HealthEffect::AsWritten;
+    let mut judge = Judge { snapshot, policy, seen, trace, tenant: None, model: None, left_out: Vec::new(), health };
     let verdict = judge.verdict(facts);
     let (outcome, reason, chain) = match verdict {
         Verdict::Chain(reason, chain) => match judge.tenant().map(|tenant| tenant.mode) {
@@ -63,8 +66,8 @@ pub fn resolve(snapshot: &Snapshot, policy: Policy, facts: &Facts, trace: &mut i
         }
         Verdict::Unjudged(reason) => (Outcome::PassThrough, reason, Vec::new()),
     };
-    let Judge { tenant, model, left_out, .. } = judge;
-    Resolution { outcome, reason, health: HealthEffect::AsWritten, tenant, model, chain, left_out }
+    let Judge { tenant, model, left_out, health, .. } = judge;
+    Resolution { outcome, reason, health, tenant, model, chain, left_out }
 }
 
 enum Verdict {
@@ -86,10 +89,12 @@ impl Verdict {
 struct Judge<'a, T> {
     snapshot: &'a Snapshot,
     policy: Policy,
+    seen: Seen<'a>,
     trace: &'a mut T,
     tenant: Option<TenantId>,
     model: Option<ModelId>,
     left_out: Vec<LeftOut>,
+    health: HealthEffect,
 }
 
 impl<'a, T: Trace> Judge<'a, T> {
@@ -170,7 +175,8 @@ impl<'a, T: Trace> Judge<'a, T> {
                 Verdict::Reject(Reason::NoClusterAllowed)
             };
         }
-        let mut steps = left.steps;
+        let (mut steps, health) = cooling::reorder(self.snapshot, left.steps, self.model, self.seen, self.trace);
+        self.health = health;
         let most = self.snapshot.defaults.max_attempts;
         if steps.len() > most {
             self.trace.consider(|| {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CORE: [&str; 10] =
-    ["catalog", "diagnostic", "document", "expectations", "explain", "extract", "names", "outcome", "resolve", "walls"];
+const CORE: [&str; 11] =
+    ["catalog", "diagnostic", "document", "expectations", "explain", "extract", "health", "names", "outcome", "resolve", "walls"];
 
 /// Files (the longest matching prefix counts) and the modules that they may import, besides their own.
 const WALLS: &[(&str, &[&str])] = &[
@@ -18,12 +18,14 @@ const WALLS: &[(&str, &[&str])] = &[
     ("extract", &["document"]),
     // A catalog is compiled without a request.
     ("catalog", &["diagnostic", "document", "names", "outcome"]),
+    // Cooldowns know no catalog and no clock.
+    ("health", &[]),
     // A decision knows no bytes and no protobuf.
-    ("resolve", &["catalog", "diagnostic", "extract", "names", "outcome"]),
-    ("resolve/tests", &["catalog", "document", "explain", "settings"]),
-    ("resolve/properties", &["catalog", "explain", "extract", "outcome"]),
-    ("explain", &["catalog", "diagnostic", "extract", "outcome", "resolve"]),
-    ("expectations", &["catalog", "diagnostic", "explain", "extract", "outcome", "resolve"]),
+    ("resolve", &["catalog", "diagnostic", "extract", "health", "names", "outcome"]),
+    ("resolve/tests", &["catalog", "document", "explain", "health", "settings"]),
+    ("resolve/properties", &["catalog", "explain", "extract", "health", "outcome"]),
+    ("explain", &["catalog", "diagnostic", "extract", "health", "outcome", "resolve"]),
+    ("expectations", &["catalog", "diagnostic", "explain", "extract", "health", "outcome", "resolve"]),
     ("shipped", &["catalog", "document", "expectations", "explain"]),
     // Envoy's vocabulary: it writes down what was decided.
     ("proto", &[]),
@@ -35,8 +37,10 @@ const WALLS: &[(&str, &[&str])] = &[
     ("extproc/service", &["encode", "pipeline", "proto"]),
     ("extproc", &[]),
     ("secret", &[]),
-    ("settings", &["catalog", "diagnostic", "document", "explain", "extract", "outcome", "resolve"]),
+    ("settings", &["catalog", "diagnostic", "document", "explain", "extract", "health", "outcome", "resolve"]),
     ("telemetry", &["catalog", "names", "outcome", "settings", "diagnostic"]),
+    // What Envoy tells of attempts becomes health.
+    ("feedback", &["catalog", "health", "proto", "secret", "settings", "telemetry"]),
     // The shell of the catalog: files, URLs, time.
     ("catalog/store", &["telemetry"]),
     ("catalog/watch", &["catalog", "diagnostic", "expectations", "explain", "settings", "telemetry"]),
@@ -45,10 +49,24 @@ const WALLS: &[(&str, &[&str])] = &[
     ("catalog/last_good", &["catalog"]),
     (
         "pipeline",
-        &["catalog", "encode", "explain", "extproc", "extract", "outcome", "proto", "resolve", "secret", "settings", "telemetry"],
+        &[
+            "catalog",
+            "encode",
+            "explain",
+            "extproc",
+            "extract",
+            "feedback",
+            "health",
+            "outcome",
+            "proto",
+            "resolve",
+            "secret",
+            "settings",
+            "telemetry",
+        ],
     ),
-    ("admin", &["catalog", "explain", "outcome", "secret", "server", "settings", "telemetry"]),
-    ("server", &["admin", "catalog", "secret", "settings", "telemetry"]),
+    ("admin", &["catalog", "explain", "feedback", "health", "outcome", "secret", "server", "settings", "telemetry"]),
+    ("server", &["admin", "catalog", "feedback", "secret", "settings", "telemetry"]),
 ];
 
 /// May import everything: they put the parts together.

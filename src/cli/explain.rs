@@ -8,6 +8,7 @@ use super::{complain, print, report, source};
 use crate::catalog::load::SourceFile;
 use crate::diagnostic::Diagnostic;
 use crate::explain::{Question, explain};
+use crate::health::Seen;
 use crate::secret::Keys;
 use crate::telemetry::log::colour;
 
@@ -54,8 +55,9 @@ fn answer(arguments: &Explain) -> Result<String, Trouble> {
         body,
         random: arguments.random,
         attempts: arguments.attempts,
+        cooling: arguments.cooling.clone(),
     };
-    let explanation = explain(&accepted.snapshot, &settings.rules(), &question, &|session| keys.hide(session));
+    let explanation = explain(&accepted.snapshot, &settings.rules(), &question, Seen::well(), &|session| keys.hide(session));
     Ok(match arguments.format {
         Format::Json => format!("{:#}\n", explanation.to_json()),
         Format::Text => explanation.to_text(colour(&io::stdout())),

@@ -14,6 +14,7 @@ use crate::catalog::load::SourceFile;
 use crate::catalog::watch::{First, Following, Loader};
 use crate::diagnostic::Diagnostic;
 use crate::extproc::service::Processor;
+use crate::feedback::{AccessLog, Monitor};
 use crate::pipeline::Pipeline;
 use crate::secret::Keys;
 use crate::server::{Ended, Listeners, Parts, Server, Signals};
@@ -89,7 +90,13 @@ async fn serve(settings: Settings) -> ExitCode {
     if let Some(path) = settings.secret_file.clone() {
         tokio::spawn(keys.clone().follow(path));
     }
-    let pipeline = Pipeline::new(&settings, store.clone(), metrics.clone(), keys.clone());
+    let monitor = Arc::new(Monitor::new(settings.feedback.cooling));
+    tokio::spawn(Arc::clone(&monitor).follow());
+    let feedback = settings
+        .feedback
+        .enabled
+        .then(|| AccessLog::new(&settings, store.clone(), monitor.clone(), metrics.clone(), keys.clone()));
+    let pipeline = Pipeline::new(&settings, store.clone(), metrics.clone(), keys.clone(), monitor.clone());
     let max_message = usize::try_from(settings.server.max_message).unwrap_or(usize::MAX);
     let processor = Processor::new(Arc::new(pipeline), max_message);
     let listeners = match Listeners::bind(&settings).await {
@@ -99,7 +106,7 @@ async fn serve(settings: Settings) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let server = Server::start(listeners, Parts { settings, store, metrics, keys, processor });
+    let server = Server::start(listeners, Parts { settings, store, metrics, keys, monitor, processor, feedback });
     if first.is_err() {
         tokio::select! {
             first = following.first() => if let First::Invalid { diagnostics, files } = first {

@@ -17,7 +17,6 @@ pub(super) fn check(root: &Node, found: &mut Vec<Diagnostic>) {
     refuse("session.directory", "`none`", &text("none"));
     refuse("session.sticky", "`false`", &flag);
     refuse("session.learn", "`false`", &flag);
-    refuse("feedback.enabled", "`false`", &flag);
     refuse("feedback.share", "`none`", &text("none"));
     refuse("tls", "`{}`", &|node| node.entries().is_empty() || !matches!(node.value, Value::Map(_)));
     refuse("telemetry.otlp_endpoint", "`\"\"`", &text(""));

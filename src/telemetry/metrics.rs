@@ -5,6 +5,7 @@ mod labels;
 mod stream;
 
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::encoding::{EncodeLabelSet, prometheus_text, text};
@@ -74,6 +75,17 @@ struct CatalogLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AttemptLabels {
+    cluster: String,
+    class: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ClusterLabel {
+    cluster: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct BuildLabels {
     version: &'static str,
 }
@@ -93,6 +105,10 @@ pub struct Metrics {
     reload_failure: Counter,
     last_success: Gauge,
     stale: Gauge,
+    attempts: Family<AttemptLabels, Counter>,
+    cooling: Family<ClusterLabel, Gauge>,
+    /// Held while a page is written, so that two scrapes do not mix what they show.
+    page: Mutex<()>,
 }
 
 impl fmt::Debug for Metrics {
@@ -128,6 +144,9 @@ impl Metrics {
             reload_failure: reloads.get_or_create_owned(&ResultLabel { result: "failure" }),
             last_success: Gauge::default(),
             stale: Gauge::default(),
+            attempts: Family::default(),
+            cooling: Family::default(),
+            page: Mutex::default(),
             registry: Registry::default(),
         };
         let r = &mut registry;
@@ -142,6 +161,12 @@ impl Metrics {
             "When the source last gave a good catalog",
             metrics.last_success.clone(),
         );
+        r.register(
+            "cascade_attempts",
+            "Attempts that Envoy told of, by cluster and what became of them",
+            metrics.attempts.clone(),
+        );
+        r.register("cascade_cluster_cooling", "1 while the cluster or one of its models cools", metrics.cooling.clone());
         r.register("cascade_catalog_stale", "1 while the catalog in use is not what the source holds", metrics.stale.clone());
         Self { registry, ..metrics }
     }
@@ -186,6 +211,11 @@ impl Metrics {
         self.stale.set(i64::from(stale));
     }
 
+    /// An attempt ended. The cluster is one of the catalog's, the class one of a closed list.
+    pub fn attempt(&self, cluster: &str, class: &'static str) {
+        self.attempts.get_or_create(&AttemptLabels { cluster: cluster.to_owned(), class }).inc();
+    }
+
     /// How many ext_proc streams are open now.
     #[must_use]
     pub fn streams_in_flight(&self) -> i64 {
@@ -197,6 +227,17 @@ impl Metrics {
     pub fn connection(&self) -> ConnectionGuard {
         self.connections.inc();
         ConnectionGuard(self.connections.clone())
+    }
+
+    /// [`Metrics::text`] with what cools at this moment: every cluster of the catalog and whether it does.
+    #[must_use]
+    pub fn page(&self, openmetrics: bool, clusters: &[(&str, bool)]) -> (String, &'static str) {
+        let _alone = self.page.lock().unwrap_or_else(PoisonError::into_inner);
+        self.cooling.clear();
+        for (cluster, cools) in clusters {
+            self.cooling.get_or_create(&ClusterLabel { cluster: (*cluster).to_owned() }).set(i64::from(*cools));
+        }
+        self.text(openmetrics)
     }
 
     /// The text of `/metrics` and its content type: Prometheus's, or OpenMetrics for those who ask for it.

@@ -12,6 +12,7 @@ mod process;
 mod admin;
 mod commands;
 mod drain;
+mod feedback;
 mod last_good;
 mod logs;
 mod metrics;
