@@ -15,6 +15,7 @@ mod wire;
 
 mod body_modes;
 mod cases;
+mod clients;
 mod demo;
 mod encodings;
 mod examples;
