@@ -100,14 +100,6 @@ impl Pipeline {
     }
 }
 
-/// `content-length`, if there is one.
-fn length_of(head: &impl Head) -> Option<u64> {
-    match head::header(head, "content-length") {
-        Found::Value(text) => text.parse().ok(),
-        Found::Nothing | Found::Unusable => None,
-    }
-}
-
 /// One request on its way to a decision.
 #[derive(Debug)]
 pub struct Judgement {
@@ -252,7 +244,7 @@ impl Intake for Judgement {
                 Found::Value(id) if id.len() <= 128 => Some(id),
                 _ => None,
             };
-            this.length = length_of(&request);
+            this.length = attempt::length_of(&request);
             let own = this.pipeline.own_headers();
             this.spoofed = own.map(|name| !name.is_empty() && request.header(name).next().is_some());
             let rules = &this.pipeline.rules;

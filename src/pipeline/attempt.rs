@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::{Pipeline, length_of};
-use crate::catalog::snapshot::{ModelId, Snapshot};
+use super::Pipeline;
+use crate::catalog::snapshot::{Cluster, ModelId, Snapshot};
 use crate::extproc::intake::EnvoyHead;
 use crate::extract::Found;
 use crate::extract::head::{self, Head};
@@ -33,7 +33,7 @@ enum Became {
     Path,
     Compressed,
     Malformed,
-    /// The cluster is not in the catalog, or Envoy does not say which one it is.
+    /// No decision sent the request, and the cluster is not in the catalog, or Envoy does not say which one it is.
     UnknownCluster,
 }
 
@@ -89,64 +89,69 @@ impl Attempt {
         let token = self.token(&head);
         self.is_intact = is_intact(&head, token.as_ref());
         let Some(snapshot) = self.snapshot.clone() else { return self.leave(Became::UnknownCluster) };
-        let Some(id) = snapshot.cluster_ids.get(self.cluster.as_str()) else { return self.leave(Became::UnknownCluster) };
-        let cluster = snapshot.cluster(*id);
         let decided = token.as_ref().and_then(|token| token.model.as_deref());
         self.decided = decided.and_then(|name| naming::model_called(&snapshot, name));
-        if let Place::Path(range, sent) = &self.place {
-            let target = head::target(&head);
-            // The path of an earlier attempt stays, as its headers do.
-            let by_name = || naming::model_called(&snapshot, sent).or_else(|| naming::model_called_anywhere(&snapshot, sent));
-            let Some(model) = self.decided.or_else(by_name) else {
-                return self.leave(Became::Unchanged);
-            };
-            let name = naming::name_at(&snapshot, cluster, model);
-            if name == sent {
-                return self.leave(Became::Unchanged);
-            }
-            let path = format!("{}{}{}", &target[..range.start], self.place.write(name), &target[range.end..]);
-            self.count(Became::Path);
-            return Plan::SetPath(path);
+        if self.is_foreign(&snapshot) {
+            return self.leave(Became::UnknownCluster);
         }
-        let is_settled = match (&token, self.decided) {
-            (Some(token), Some(model)) => {
-                token.own_name && token.model.as_deref() == Some(naming::name_at(&snapshot, cluster, model))
-            }
-            // The catalog does not know the model: nothing is known of its names.
-            (Some(token), None) => token.model.is_none(),
-            (None, _) => naming::never_differs(&snapshot, cluster),
-        };
         match self.place {
-            _ if is_settled => self.leave(Became::Unchanged),
+            Place::Path(..) => self.path(&snapshot, head::target(&head)),
+            _ if self.is_settled(&snapshot, token.as_ref()) => self.leave(Became::Unchanged),
             Place::Compressed => self.leave(Became::Compressed),
-            Place::Nowhere | Place::Path(..) => self.leave(Became::Unchanged),
+            Place::Nowhere => self.leave(Became::Unchanged),
             Place::Json | Place::Multipart { .. } => Plan::ReadBody,
         }
     }
 
     /// The whole body as this cluster shall see it; `None`: as it is.
     pub fn body(&self, body: &[u8]) -> Option<Vec<u8>> {
-        let known =
-            self.snapshot.as_ref().and_then(|snapshot| Some((snapshot, *snapshot.cluster_ids.get(self.cluster.as_str())?)));
-        let Some((snapshot, id)) = known else {
+        let Some(snapshot) = self.snapshot.as_ref().filter(|snapshot| !self.is_foreign(snapshot)) else {
             self.count(Became::UnknownCluster);
             return None;
         };
-        let cluster = snapshot.cluster(id);
-        let found = match self.place.in_body(body, self.pipeline.rules.limits.max_depth) {
-            Ok(found) => found,
-            Err(_) => {
-                self.count(Became::Malformed);
-                return None;
-            }
+        let Ok(found) = self.place.in_body(body, self.pipeline.rules.limits.max_depth) else {
+            self.count(Became::Malformed);
+            return None;
         };
         let renamed = found.and_then(|InBody { range, model: sent }| {
             let model = self.decided.or_else(|| naming::model_called(snapshot, &sent))?;
-            let name = naming::name_at(snapshot, cluster, model);
+            let name = naming::name_at(snapshot, self.known_cluster(snapshot), model);
             (name != sent).then(|| [&body[..range.start], self.place.write(name).as_bytes(), &body[range.end..]].concat())
         });
         self.count(if renamed.is_some() { Became::Body } else { Became::Unchanged });
         renamed
+    }
+
+    fn path(&self, snapshot: &Snapshot, target: &str) -> Plan {
+        let Place::Path(range, sent) = &self.place else { return self.leave(Became::Unchanged) };
+        // The path of an earlier attempt stays, as its headers do.
+        let by_name = || naming::model_called(snapshot, sent).or_else(|| naming::model_called_anywhere(snapshot, sent));
+        let model = self.decided.or_else(by_name);
+        let name = model.map(|model| naming::name_at(snapshot, self.known_cluster(snapshot), model));
+        let Some(name) = name.filter(|name| name != sent) else { return self.leave(Became::Unchanged) };
+        self.count(Became::Path);
+        Plan::SetPath(format!("{}{}{}", &target[..range.start], self.place.write(name), &target[range.end..]))
+    }
+
+    /// True if the head alone says that the model has its name already.
+    fn is_settled(&self, snapshot: &Snapshot, token: Option<&Token>) -> bool {
+        match (token, self.decided) {
+            (Some(token), Some(model)) => {
+                token.own_name && token.model.as_deref() == Some(naming::name_at(snapshot, self.known_cluster(snapshot), model))
+            }
+            // The catalog does not know the model: nothing is known of its names.
+            (Some(token), None) => token.model.is_none(),
+            (None, _) => self.known_cluster(snapshot).is_some_and(|cluster| naming::never_differs(snapshot, cluster)),
+        }
+    }
+
+    fn known_cluster<'s>(&self, snapshot: &'s Snapshot) -> Option<&'s Cluster> {
+        snapshot.cluster_ids.get(self.cluster.as_str()).map(|id| snapshot.cluster(*id))
+    }
+
+    /// True for a cluster of Envoy's static chain that no decision sent the request to: what goes there is none of ours.
+    fn is_foreign(&self, snapshot: &Snapshot) -> bool {
+        self.decided.is_none() && self.known_cluster(snapshot).is_none()
     }
 
     fn token(&self, head: &impl Head) -> Option<Token> {
@@ -179,5 +184,13 @@ fn is_intact(head: &impl Head, token: Option<&Token>) -> bool {
     match token {
         Some(token) => token.length == length_of(head),
         None => head::header(head, "x-envoy-attempt-count") == Found::Value("1".to_owned()),
+    }
+}
+
+/// `content-length`, if there is one.
+pub(super) fn length_of(head: &impl Head) -> Option<u64> {
+    match head::header(head, "content-length") {
+        Found::Value(text) => text.parse().ok(),
+        Found::Nothing | Found::Unusable => None,
     }
 }

@@ -22,12 +22,12 @@ pub fn model_called_anywhere(snapshot: &Snapshot, name: &str) -> Option<ModelId>
     found.all(|other| other == first).then_some(first)
 }
 
-/// The model's name at this cluster.
+/// The model's name at a cluster; one that the catalog does not know has no names of its own.
 #[must_use]
-pub fn name_at<'a>(snapshot: &'a Snapshot, cluster: &'a Cluster, model: ModelId) -> &'a str {
-    let own = match &cluster.served {
-        Served::Every => None,
-        Served::Only(models) => models.get(&model).and_then(Option::as_deref),
+pub fn name_at<'a>(snapshot: &'a Snapshot, cluster: Option<&'a Cluster>, model: ModelId) -> &'a str {
+    let own = match cluster.map(|cluster| &cluster.served) {
+        None | Some(Served::Every) => None,
+        Some(Served::Only(models)) => models.get(&model).and_then(Option::as_deref),
     };
     own.unwrap_or_else(|| snapshot.model(model).name.as_str())
 }
