@@ -75,7 +75,7 @@ fn write(snapshot: &Snapshot, resolution: &Resolution, facts: &Facts, publish: &
         spoofed: &[],
         token: None,
     };
-    reply::deciding(reply::Kind::RequestBody, &answer(&decision, publish))
+    reply::deciding(reply::Kind::RequestBody, &answer(&decision, publish), None)
 }
 
 /// A chain over three of 200 clusters, all of which cool and come back while decisions are made.

@@ -22,7 +22,7 @@ use crate::feedback::Monitor;
 use crate::feedback::token::Token;
 use crate::health::Seen;
 use crate::outcome::{HealthEffect, Outcome, Reason};
-use crate::proto::ProcessingRequest;
+use crate::proto::{ProcessingRequest, Request};
 use crate::resolve::{self, Resolution};
 use crate::secret::Keys;
 use crate::settings::{Publish, Settings};
@@ -171,8 +171,7 @@ impl Judgement {
         };
         let session = facts.session.as_deref().map(|session| self.pipeline.keys.hide(session));
         let token = self.token(facts, resolution);
-        let own = self.pipeline.own_headers();
-        let spoofed: Vec<&str> = own.iter().zip(self.spoofed).filter(|(_, sent)| *sent).map(|(name, _)| *name).collect();
+        let spoofed = self.own_headers_sent();
         let decision = Decision {
             snapshot: self.snapshot.as_deref(),
             resolution,
@@ -218,6 +217,11 @@ impl Judgement {
         self.guard.decided(&DecisionEvent { outcome: resolution.outcome, reason: resolution.reason, model, tenant, elapsed });
     }
 
+    fn own_headers_sent(&self) -> Vec<&str> {
+        let own = self.pipeline.own_headers();
+        own.into_iter().zip(self.spoofed).filter(|(_, sent)| *sent).map(|(name, _)| name).collect()
+    }
+
     fn warn_too_late(&self) {
         if !self.pipeline.warned_too_late.swap(true, Ordering::Relaxed) {
             tracing::warn!(
@@ -246,7 +250,9 @@ impl Intake for Judgement {
             };
             this.length = attempt::length_of(&request);
             let own = this.pipeline.own_headers();
-            this.spoofed = own.map(|name| !name.is_empty() && request.header(name).next().is_some());
+            // Headers that Envoy does not show may hold anything: then ours are removed unseen.
+            let unseen = !matches!(message.request, Some(Request::RequestHeaders(_)));
+            this.spoofed = own.map(|name| !name.is_empty() && (unseen || request.header(name).next().is_some()));
             let rules = &this.pipeline.rules;
             let needs = this.snapshot.as_ref().map(|snapshot| rules.needs(snapshot)).unwrap_or_default();
             this.reader = Some(Reader::new(&request, &rules.plan, needs, &rules.limits));
@@ -290,5 +296,9 @@ impl Intake for Judgement {
 
     fn must_refuse_late(&self) -> bool {
         !self.refused && self.reader.as_ref().is_some_and(Reader::has_duplicate)
+    }
+
+    fn forged(&self) -> Vec<String> {
+        self.own_headers_sent().into_iter().map(str::to_owned).collect()
     }
 }

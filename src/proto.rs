@@ -83,6 +83,18 @@ impl BodyMode {
             _ => Self::Unknown,
         }
     }
+
+    /// The number on the wire; NONE for a mode that is not known.
+    #[must_use]
+    pub const fn to_number(self) -> u64 {
+        match self {
+            Self::None | Self::Unknown => 0,
+            Self::Streamed => 1,
+            Self::Buffered => 2,
+            Self::BufferedPartial => 3,
+            Self::FullDuplexStreamed => 4,
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
