@@ -1,6 +1,7 @@
 //! A decision in Envoy's words: the priority_group override, `envoy.lb`, and the facts of the decision as metadata. It decides
 //! nothing: what it is given it writes down, and the words it uses for reasons are those of `outcome`.
 
+pub mod attempt;
 pub mod refusal;
 pub mod reply;
 pub mod wire;

@@ -9,6 +9,7 @@ pub mod head;
 pub mod json;
 pub mod multipart;
 pub mod path;
+pub mod place;
 pub mod reader;
 pub mod request;
 pub mod source;

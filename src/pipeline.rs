@@ -1,6 +1,8 @@
 //! The one place where a decision is put together: the snapshot is pinned, the request is read as it arrives, the pure core is
 //! asked, the answer is written, counted and logged. It is the only joint that may wait; what it waits for is bounded by clocks.
 
+pub mod attempt;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -78,6 +80,7 @@ impl Pipeline {
             pipeline: Arc::clone(self),
             reader: None,
             request_id: None,
+            length: None,
             spoofed: [false; 2],
             refused: false,
             spent: Duration::ZERO,
@@ -97,6 +100,14 @@ impl Pipeline {
     }
 }
 
+/// `content-length`, if there is one.
+fn length_of(head: &impl Head) -> Option<u64> {
+    match head::header(head, "content-length") {
+        Found::Value(text) => text.parse().ok(),
+        Found::Nothing | Found::Unusable => None,
+    }
+}
+
 /// One request on its way to a decision.
 #[derive(Debug)]
 pub struct Judgement {
@@ -104,6 +115,8 @@ pub struct Judgement {
     snapshot: Option<Arc<Snapshot>>,
     reader: Option<Reader>,
     request_id: Option<String>,
+    /// `content-length` of the request.
+    length: Option<u64>,
     /// Which of [`Pipeline::own_headers`] the client sent.
     spoofed: [bool; 2],
     /// A late refusal is decided once.
@@ -190,7 +203,7 @@ impl Judgement {
         }
         let model = self.snapshot.as_deref().zip(resolution.model).map(|(snapshot, id)| snapshot.model(id).name.to_string());
         let own_name = matches!((&facts.model, &model), (Found::Value(sent), Some(name)) if sent == name);
-        Token { model, own_name }.seal(&self.pipeline.keys, self.pipeline.monitor.now())
+        Token { model, own_name, length: self.length }.seal(&self.pipeline.keys, self.pipeline.monitor.now())
     }
 
     fn record(&mut self, facts: &Facts, resolution: &Resolution, id: &str, start: Instant) {
@@ -239,6 +252,7 @@ impl Intake for Judgement {
                 Found::Value(id) if id.len() <= 128 => Some(id),
                 _ => None,
             };
+            this.length = length_of(&request);
             let own = this.pipeline.own_headers();
             this.spoofed = own.map(|name| !name.is_empty() && request.header(name).next().is_some());
             let rules = &this.pipeline.rules;

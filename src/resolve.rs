@@ -8,6 +8,7 @@ pub mod chain;
 mod cooling;
 pub mod endpoint;
 pub mod matching;
+pub mod naming;
 pub mod trace;
 
 use chain::{LeftOut, Step};

@@ -17,7 +17,7 @@ pub enum Kind {
 
 impl Kind {
     /// The field of `ProcessingResponse`.
-    const fn tag(self) -> u32 {
+    pub(super) const fn tag(self) -> u32 {
         match self {
             Self::RequestHeaders => 1,
             Self::ResponseHeaders => 2,
@@ -147,7 +147,7 @@ fn refuse(response: &mut Writer, refusal: &Refusal) {
 }
 
 /// `HeaderValueOption` with `raw_value` and OVERWRITE_IF_EXISTS_OR_ADD.
-fn set_header(mutation: &mut Writer, tag: u32, name: &str, value: &str) {
+pub(super) fn set_header(mutation: &mut Writer, tag: u32, name: &str, value: &str) {
     const OVERWRITE_IF_EXISTS_OR_ADD: u64 = 2;
     mutation.message(tag, |option| {
         option.message(1, |header| {

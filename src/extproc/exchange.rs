@@ -352,7 +352,7 @@ impl Exchange {
 }
 
 /// A chunk as pieces that Envoy accepts; the mark of the end on the last one. An empty chunk without it needs no answer.
-fn pieces(kind: Kind, chunk: &[u8], end_of_stream: bool) -> Vec<Reply> {
+pub(super) fn pieces(kind: Kind, chunk: &[u8], end_of_stream: bool) -> Vec<Reply> {
     if chunk.is_empty() {
         return if end_of_stream { vec![reply::streamed(kind, chunk, true)] } else { Vec::new() };
     }

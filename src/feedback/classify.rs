@@ -79,7 +79,7 @@ pub struct Attempt<'a> {
 #[must_use]
 pub fn read<'a>(entry: &'a HttpLogEntry, statuses: &[u16], now: Moment) -> Option<Attempt<'a>> {
     let common = entry.common.as_ref()?;
-    let cluster = std::str::from_utf8(&common.upstream_cluster).ok().filter(|name| !name.is_empty())?;
+    let cluster = entry.cluster()?;
     let flags = common.response_flags.unwrap_or_default();
     let is_end = match common.log_type {
         log_type::NOT_SET => !common.intermediate,

@@ -8,6 +8,8 @@ use crate::secret::Keys;
 const VERSION: u8 = 1;
 /// The model was sent under the catalog's own name.
 const OWN_NAME: u8 = 1;
+/// Stands for a request without `content-length`.
+const NO_LENGTH: u64 = u64::MAX;
 /// A token that is older speaks of a request that nobody waits for any more.
 const LIFETIME: u64 = 60 * 60 * 1000;
 
@@ -18,15 +20,18 @@ pub struct Token {
     pub model: Option<String>,
     /// The client asked for it under exactly this name.
     pub own_name: bool,
+    /// `content-length` as the client sent it.
+    pub length: Option<u64>,
 }
 
 impl Token {
     #[must_use]
     pub fn seal(&self, keys: &Keys, now: Moment) -> Option<String> {
         let model = self.model.as_deref().unwrap_or_default();
-        let mut content = Vec::with_capacity(10 + model.len());
+        let mut content = Vec::with_capacity(18 + model.len());
         content.extend_from_slice(&[VERSION, if self.own_name { OWN_NAME } else { 0 }]);
         content.extend_from_slice(&now.0.to_be_bytes());
+        content.extend_from_slice(&self.length.unwrap_or(NO_LENGTH).to_be_bytes());
         content.extend_from_slice(model.as_bytes());
         keys.seal(&content)
     }
@@ -35,14 +40,19 @@ impl Token {
     pub fn open(text: &str, keys: &Keys, now: Moment) -> Option<Self> {
         let content = keys.open(text)?;
         let ([version, flags], rest) = content.split_first_chunk()?;
-        let (made, model) = rest.split_first_chunk()?;
-        let made = u64::from_be_bytes(*made);
+        let (made, rest) = rest.split_first_chunk()?;
+        let (length, model) = rest.split_first_chunk()?;
+        let (made, length) = (u64::from_be_bytes(*made), u64::from_be_bytes(*length));
         // Replicas' clocks may differ: one from the near future is as good.
         if *version != VERSION || now.0.abs_diff(made) > LIFETIME {
             return None;
         }
         let model = std::str::from_utf8(model).ok()?;
-        Some(Self { model: Some(model.to_owned()).filter(|model| !model.is_empty()), own_name: flags & OWN_NAME != 0 })
+        Some(Self {
+            model: Some(model.to_owned()).filter(|model| !model.is_empty()),
+            own_name: flags & OWN_NAME != 0,
+            length: Some(length).filter(|length| *length != NO_LENGTH),
+        })
     }
 }
 
@@ -53,7 +63,7 @@ mod tests {
     #[test]
     fn a_token_comes_back_and_an_old_one_does_not() {
         let keys = Keys::random().unwrap();
-        for token in [Token { model: Some("gpt-4o".to_owned()), own_name: true }, Token::default()] {
+        for token in [Token { model: Some("gpt-4o".to_owned()), own_name: true, length: Some(0) }, Token::default()] {
             let text = token.seal(&keys, Moment(LIFETIME)).unwrap();
             assert!(text.len() < 100 && text.bytes().all(|byte| byte.is_ascii_graphic()), "fit for a header: {text}");
             assert_eq!(Token::open(&text, &keys, Moment(2 * LIFETIME)), Some(token.clone()));

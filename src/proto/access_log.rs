@@ -56,6 +56,15 @@ impl HttpLogEntry {
         text_of(self.response.as_ref().map(|response| response.headers.as_slice()), name)
     }
 
+    /// The cluster of the attempt. Envoy fills its own field only if there was a host; where there was none, a custom tag
+    /// `upstream_cluster` with the value `%UPSTREAM_CLUSTER%` has to say it.
+    #[must_use]
+    pub fn cluster(&self) -> Option<&str> {
+        let common = self.common.as_ref()?;
+        let own = std::str::from_utf8(&common.upstream_cluster).ok().filter(|name| !name.is_empty());
+        own.or_else(|| text_of(Some(&common.custom_tags), "upstream_cluster").filter(|name| !name.is_empty()))
+    }
+
     /// True if the entry says which request it is of, so that its like is a repetition.
     #[must_use]
     pub fn is_named(&self) -> bool {
@@ -75,6 +84,8 @@ pub struct LogCommon {
     pub upstream_cluster: Bytes,
     #[prost(message, optional, tag = "16")]
     pub response_flags: Option<ResponseFlags>,
+    #[prost(message, repeated, tag = "22")]
+    pub custom_tags: Vec<LoggedHeader>,
     #[prost(bytes = "bytes", tag = "26")]
     pub stream_id: Bytes,
     #[prost(bool, tag = "27")]

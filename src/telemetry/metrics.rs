@@ -107,6 +107,7 @@ pub struct Metrics {
     stale: Gauge,
     attempts: Family<AttemptLabels, Counter>,
     cooling: Family<ClusterLabel, Gauge>,
+    rewrites: Family<ResultLabel, Counter>,
     /// Held while a page is written, so that two scrapes do not mix what they show.
     page: Mutex<()>,
 }
@@ -146,6 +147,7 @@ impl Metrics {
             stale: Gauge::default(),
             attempts: Family::default(),
             cooling: Family::default(),
+            rewrites: Family::default(),
             page: Mutex::default(),
             registry: Registry::default(),
         };
@@ -165,6 +167,11 @@ impl Metrics {
             "cascade_attempts",
             "Attempts that Envoy told of, by cluster and what became of them",
             metrics.attempts.clone(),
+        );
+        r.register(
+            "cascade_upstream_rewrites",
+            "Attempts that the upstream role saw, by what it changed",
+            metrics.rewrites.clone(),
         );
         r.register("cascade_cluster_cooling", "1 while the cluster or one of its models cools", metrics.cooling.clone());
         r.register("cascade_catalog_stale", "1 while the catalog in use is not what the source holds", metrics.stale.clone());
@@ -214,6 +221,11 @@ impl Metrics {
     /// An attempt ended. The cluster is one of the catalog's, the class one of a closed list.
     pub fn attempt(&self, cluster: &str, class: &'static str) {
         self.attempts.get_or_create(&AttemptLabels { cluster: cluster.to_owned(), class }).inc();
+    }
+
+    /// The upstream role saw an attempt; `result` is one of a closed list.
+    pub fn rewrite(&self, result: &'static str) {
+        self.rewrites.get_or_create(&ResultLabel { result }).inc();
     }
 
     /// How many ext_proc streams are open now.
