@@ -21,3 +21,4 @@ mod remote;
 mod serving;
 mod start;
 mod streams;
+mod torture;
