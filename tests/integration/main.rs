@@ -21,4 +21,5 @@ mod remote;
 mod serving;
 mod start;
 mod streams;
+mod torture;
 mod upstream;
