@@ -280,6 +280,7 @@ impl Intake for Judgement {
             Cut::ModeTooLate => Trouble::ModeTooLate,
             Cut::TooLarge => Trouble::TooLarge,
             Cut::Deadline => Trouble::Deadline,
+            Cut::Broken => Trouble::Internal,
         };
         if let Some(reader) = &mut self.reader {
             reader.cut(trouble);

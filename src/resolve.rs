@@ -116,6 +116,10 @@ impl<'a, T: Trace> Judge<'a, T> {
             Err(Stranger::Unknown) => return Verdict::Reject(Reason::UnknownTenant),
         }
         if let Some(trouble) = &facts.trouble {
+            // A model that was read before the trouble keeps its `fail: closed`: breaking the rest of a body is no way out of it.
+            if let Found::Value(name) = &facts.model {
+                self.model = matching::find_model(self.snapshot, self.tenant(), Some(name), self.trace).id();
+            }
             return self.trouble(trouble);
         }
         let name = match &facts.model {

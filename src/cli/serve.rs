@@ -58,6 +58,8 @@ fn refuse(what: &str, diagnostics: &[Diagnostic], files: &[SourceFile]) -> ExitC
     ExitCode::from(EX_CONFIG)
 }
 
+// The order of a start, each step with its failure: it reads best in one piece.
+#[allow(clippy::too_many_lines)]
 async fn serve(settings: Settings) -> ExitCode {
     let settings = Arc::new(settings);
     let metrics = Arc::new(Metrics::new());

@@ -68,8 +68,10 @@ pub(super) fn catalog(settings: &Settings) -> Catalog {
 }
 
 fn read_source(source: &str) -> Result<Vec<SourceFile>, Vec<Diagnostic>> {
+    // A URL is shown without what may be secret in it.
+    let shown = Origin::parse(source).map_or_else(|_| "catalog.source".to_owned(), |origin| origin.shown().to_string());
     let unreachable = |why: String| {
-        let diagnostic = Diagnostic::error("unreachable", &Place::whole(source), format!("the catalog cannot be reached: {why}"));
+        let diagnostic = Diagnostic::error("unreachable", &Place::whole(&shown), format!("the catalog cannot be reached: {why}"));
         vec![diagnostic.hint("name a file, a directory or an http(s) URL with --catalog")]
     };
     let mut origin = Origin::parse(source)

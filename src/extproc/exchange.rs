@@ -40,6 +40,8 @@ pub enum Cut {
     TooLarge,
     /// The client's bytes did not come in time.
     Deadline,
+    /// A message that cannot be decoded.
+    Broken,
 }
 
 /// What has to happen after a message.
@@ -209,6 +211,18 @@ impl Exchange {
         }
         intake.cut(Cut::Deadline);
         self.decide(Kind::RequestHeaders)
+    }
+
+    /// A message came that is too large or no message at all; the stream ends. What was to be decided is decided now, since a refusal
+    /// still reaches Envoy, while the end of the stream alone would let the request go on (fact 25).
+    pub fn on_broken(&mut self, why: Cut, intake: &mut impl Intake) -> Step {
+        match self.state {
+            State::AwaitBody | State::Hold => {
+                intake.cut(why);
+                self.decide(Kind::RequestBody)
+            }
+            State::Start | State::Deciding(_) | State::Pass | State::Closed => Step::default(),
+        }
     }
 
     /// The mode Envoy announces; without an announcement as BUFFERED.

@@ -13,13 +13,13 @@ use futures_util::stream::unfold;
 use tokio::time::{Instant, timeout_at};
 use tonic::body::Body;
 use tonic::server::{Grpc, NamedService, StreamingService};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 use tower::Service;
 
 use super::codec::ExtProcCodec;
-use super::exchange::Exchange;
+use super::exchange::{Cut, Exchange};
 use super::upstream::{self, Upstream};
-use crate::encode::reply::Reply;
+use crate::encode::reply::{Answer, Reply};
 use crate::pipeline::attempt::Attempt;
 use crate::pipeline::{Judgement, Pipeline};
 use crate::proto::ProcessingRequest;
@@ -141,7 +141,10 @@ impl Conversation {
                 Received::Message(message) => self.exchange.on(*message, &mut self.judgement),
                 Received::TooSlow => self.exchange.on_body_wait(&mut self.judgement),
                 Received::End => return None,
-                Received::Broken(status) => return Some(Err(status)),
+                Received::Broken(status) => match self.refuse_broken(&status).await {
+                    true => continue,
+                    false => return Some(Err(status)),
+                },
             };
             self.replies.extend(step.replies);
             if step.decide {
@@ -149,6 +152,26 @@ impl Conversation {
                 self.replies.extend(self.exchange.answer(&answer));
             }
         }
+    }
+
+    /// A message that cannot be taken ends the stream, and with it the request would go on (fact 25): where the tenant may not, it is
+    /// refused before. True if there is something to send.
+    async fn refuse_broken(&mut self, status: &Status) -> bool {
+        let why = match status.code() {
+            Code::OutOfRange => Cut::TooLarge,
+            Code::Internal => Cut::Broken,
+            // Envoy has gone: nobody is there to be told.
+            _ => return false,
+        };
+        if !self.exchange.on_broken(why, &mut self.judgement).decide {
+            return false;
+        }
+        let answer = self.judgement.decide().await;
+        let refused = matches!(answer, Answer::Refuse { .. });
+        if refused {
+            self.replies.extend(self.exchange.answer(&answer));
+        }
+        refused
     }
 
     async fn receive(&mut self) -> Received {

@@ -64,7 +64,7 @@ fn some(value: Option<String>) -> Found<String> {
 /// One value if all agree. `None` among them is a value that is no text; an empty one is no value.
 fn agreed(values: impl Iterator<Item = Option<String>>) -> Found<String> {
     let mut found = Found::Nothing;
-    for value in values {
+    for value in values.filter(|value| value.as_deref() != Some("")) {
         match (&found, value) {
             (_, None) => return Found::Unusable,
             (Found::Nothing, value) => found = some(value),
@@ -114,6 +114,9 @@ mod tests {
         let request = request(&[
             ("x-tenant", " acme "),
             ("x-empty", ""),
+            ("x-half", ""),
+            ("x-half", "a"),
+            ("x-half", ""),
             ("x-twice", "a"),
             ("x-twice", "b"),
             ("x-same", "a"),
@@ -127,6 +130,7 @@ mod tests {
             (Source::Header("x-tenant".to_owned()), value("acme")),
             (Source::Header("x-empty".to_owned()), Found::Nothing),
             (Source::Header("x-none".to_owned()), Found::Nothing),
+            (Source::Header("x-half".to_owned()), value("a")),
             (Source::Header("x-twice".to_owned()), Found::Unusable),
             (Source::Header("x-same".to_owned()), value("a")),
             (Source::Cookie("sid".to_owned()), value("s 1")),

@@ -70,9 +70,10 @@ impl Reader {
             Found::Unusable => BodyKind::Other,
         };
         let mut wanted = Wanted { kind: &kind, pointers: Vec::new(), names: Vec::new() };
-        let model = wanted.field(head, &plan.model, &dialect);
-        let tenant = if needs.tenant { wanted.field(head, &plan.tenant, &dialect) } else { Field::default() };
-        let session = wanted.field(head, &plan.session, &dialect);
+        let model = wanted.field(head, &plan.model, &dialect, true);
+        let tenant = if needs.tenant { wanted.field(head, &plan.tenant, &dialect, true) } else { Field::default() };
+        // A body is not searched for what nobody waits for: a session that stands twice must not refuse a request.
+        let session = wanted.field(head, &plan.session, &dialect, needs.session);
         let nothing_awaited = model.candidates.is_empty()
             && (!needs.tenant || tenant.candidates.is_empty())
             && (!needs.session || session.candidates.is_empty());
@@ -244,7 +245,7 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    fn field(&mut self, head: &impl Head, sources: &[Source], dialect: &Dialect) -> Field {
+    fn field(&mut self, head: &impl Head, sources: &[Source], dialect: &Dialect, in_body: bool) -> Field {
         let mut field = Field::default();
         for (index, source) in sources.iter().enumerate() {
             let found = match (source, &dialect.model) {
@@ -257,7 +258,7 @@ impl Wanted<'_> {
                 field.source = Some(source.clone());
                 break;
             }
-            if let Some(slot) = self.slot(source) {
+            if in_body && let Some(slot) = self.slot(source) {
                 field.candidates.push((slot, index));
             }
         }

@@ -184,7 +184,7 @@ mod tests {
             (429, Flags { downstream_connection_termination: true, ..Default::default() }, Class::RateLimited),
             (503, Flags { upstream_retry_limit_exceeded: true, ..Default::default() }, Class::ServerError),
         ] {
-            assert_eq!(class(status, flags.clone()), expected, "{status} {flags:?}");
+            assert_eq!(class(status, flags), expected, "{status} {flags:?}");
         }
     }
 

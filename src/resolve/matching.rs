@@ -139,7 +139,9 @@ pub fn find_model<'a>(
 pub fn is_allowed(tenant: &Tenant, name: Option<&str>, trace: &mut impl Trace) -> bool {
     let matches = |pattern: &Pattern| name.map_or_else(|| pattern.is_any(), |name| pattern.matches(name));
     let rule = |list: &str| format!("tenants.{}.{list}", tenant.name);
-    if let Some((pattern, place)) = tenant.denied_models.iter().find(|(pattern, _)| matches(pattern)) {
+    // What is no name could be any: where something is denied, it is.
+    let denies = |pattern: &Pattern| name.is_none() || matches(pattern);
+    if let Some((pattern, place)) = tenant.denied_models.iter().find(|(pattern, _)| denies(pattern)) {
         trace
             .consider(|| Considered::new(rule("denied_models"), Some(place), format!("`{}` denies the model", pattern.as_str())));
         return false;

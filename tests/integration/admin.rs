@@ -95,3 +95,20 @@ async fn every_endpoint_can_be_asked_for_its_head_alone() {
         assert!(head.head.contains("cache-control: no-store"), "{path}: {}", head.head);
     }
 }
+
+#[tokio::test]
+async fn clients_that_do_not_send_their_bodies_do_not_keep_the_probes_away() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let home = Home::with_catalog("one");
+    let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[]).await;
+    let mut slow = Vec::new();
+    for _ in 0..260 {
+        let mut client = tokio::net::TcpStream::connect(cascade.admin().await).await.unwrap();
+        client.write_all(b"POST /explain HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{").await.unwrap();
+        slow.push(client);
+    }
+    let mut answer = String::new();
+    slow[0].read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    assert_eq!(cascade.get("/livez").await.status, 200);
+}
