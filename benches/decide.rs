@@ -115,9 +115,9 @@ fn with_health(criterion: &mut Criterion) {
             let mut spent = Duration::ZERO;
             for _ in 0..rounds {
                 // The change itself happens elsewhere; what counts is what a decision finds.
-                if turn % 8 == 0 {
+                if u64::is_multiple_of(turn, 8) {
                     let index = turn / 8 % 200;
-                    if turn / 1600 % 2 == 0 {
+                    if (turn / 1600).is_multiple_of(2) {
                         monitor.note(&name(index), None, Event::NoHost);
                     } else {
                         monitor.clear(&name(index));
