@@ -11,6 +11,7 @@ use tracing::{error, info, warn};
 use super::arguments::Serve;
 use super::{EX_CONFIG, complain, report, source};
 use crate::catalog::load::SourceFile;
+use crate::catalog::store::Store;
 use crate::catalog::watch::{First, Following, Loader};
 use crate::diagnostic::Diagnostic;
 use crate::extproc::service::Processor;
@@ -94,10 +95,7 @@ async fn serve(settings: Settings) -> ExitCode {
     }
     let monitor = Arc::new(Monitor::new(settings.feedback.cooling));
     tokio::spawn(Arc::clone(&monitor).follow());
-    let feedback = settings
-        .feedback
-        .enabled
-        .then(|| AccessLog::new(&settings, store.clone(), monitor.clone(), metrics.clone(), keys.clone()));
+    let feedback = access_log(&settings, &store, &monitor, &metrics, &keys);
     let pipeline = Pipeline::new(&settings, store.clone(), metrics.clone(), keys.clone(), monitor.clone());
     let max_message = usize::try_from(settings.server.max_message).unwrap_or(usize::MAX);
     let processor = Processor::new(Arc::new(pipeline), max_message);
@@ -121,6 +119,18 @@ async fn serve(settings: Settings) -> ExitCode {
         }
     }
     go(server, following, signals).await
+}
+
+/// Receives Envoy's access log, while feedback is on.
+fn access_log(
+    settings: &Settings,
+    store: &Arc<Store>,
+    monitor: &Arc<Monitor>,
+    metrics: &Arc<Metrics>,
+    keys: &Keys,
+) -> Option<AccessLog> {
+    let log = || AccessLog::new(settings, store.clone(), monitor.clone(), metrics.clone(), keys.clone());
+    settings.feedback.enabled.then(log)
 }
 
 async fn go(server: Server<Processor>, mut following: Following, mut signals: Signals) -> ExitCode {

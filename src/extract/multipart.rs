@@ -221,12 +221,12 @@ pub fn content_of(body: &[u8], boundary: &str, name: &str) -> Option<Range<usize
         borders.remove(0);
     }
     let parts = starts.into_iter().zip(borders);
-    let mut content = parts.filter_map(|(start, end)| {
+    let mut content = parts.rev().filter_map(|(start, end)| {
         let headers = memmem::find(body.get(start..end)?, b"\r\n\r\n")?;
         let is_wanted = part_name(body.get(start..start + headers)?).is_some_and(|found| found == name);
         is_wanted.then_some(start + headers + 4..end)
     });
-    content.next_back()
+    content.next()
 }
 
 /// The name of a part that is no file.

@@ -192,7 +192,7 @@ mod tests {
     fn only_the_end_of_an_attempt_counts_and_the_request_only_where_no_attempt_was() {
         let no_host = pb::ResponseFlags { no_healthy_upstream: true, ..Default::default() };
         let overflow = pb::ResponseFlags { upstream_overflow: true, ..Default::default() };
-        let seen = |kind, flags: &pb::ResponseFlags| read(&entry(503, kind, flags.clone()), &[503], Moment(0)).is_some();
+        let seen = |kind, flags: &pb::ResponseFlags| read(&entry(503, kind, *flags), &[503], Moment(0)).is_some();
         use pb::AccessLogType as Kind;
         assert!(seen(Kind::NotSet, &no_host) && seen(Kind::UpstreamEnd, &overflow) && seen(Kind::DownstreamEnd, &no_host));
         for kind in [Kind::DownstreamStart, Kind::DownstreamPeriodic, Kind::UpstreamPoolReady, Kind::UpstreamPeriodic] {

@@ -2,7 +2,6 @@
 //! answer mixes two, and what memory the old ones took comes back.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
@@ -150,42 +149,4 @@ async fn however_the_catalog_changes_under_load_no_answer_mixes_two() {
     let reloads = async |result| cascade.metric(&format!("cascade_catalog_reloads_total{{result=\"{result}\"}}")).await;
     let (good, bad) = (reloads("success").await, reloads("failure").await);
     assert!(good >= Some(12.0) && bad >= Some(2.0), "{good:?} good, {bad:?} bad");
-}
-
-/// A catalog of 600 models and 300 tenants.
-fn large(label: usize) -> String {
-    let mut text =
-        format!("version: 1\nlabel: n{label}\npriority_groups: {{g: {{clusters: [{{cluster_name: c, weight: 1}}]}}}}\nmodels:\n");
-    (0..600).for_each(|at| {
-        let _ = writeln!(text, "  model-{at}: {{aliases: [alias-{at}, \"model-{at}-*\"], chain: [g, g]}}");
-    });
-    text.push_str("tenants:\n");
-    (0..300).for_each(|at| {
-        let _ = writeln!(text, "  tenant-{at}: {{allowed_models: [\"model-*\"], chains: {{\"model-{at}\": [g]}}}}");
-    });
-    text
-}
-
-/// That the store lets go of a thousand old snapshots is shown where it is made; here it is the process that gives the memory back.
-#[tokio::test]
-async fn memory_does_not_grow_with_the_number_of_reloads() {
-    const WARM: usize = 10;
-    const ROUNDS: usize = 40;
-    let home = Home::new();
-    home.write("catalog.yaml", &large(0));
-    let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[("CATALOG__REFRESH", "10m")]).await;
-    let mut warm = 0;
-    for round in 1..=WARM + ROUNDS {
-        home.replace("catalog.yaml", &large(round));
-        let label = format!("n{round}");
-        cascade.status_where(&label, |status| status["label"] == label.as_str()).await;
-        if round == WARM {
-            warm = cascade.resident_kilobytes();
-        }
-    }
-    let grown = cascade.resident_kilobytes().saturating_sub(warm);
-    println!("after {WARM} reloads {warm} kB, {ROUNDS} later {grown} kB more");
-    // Were one catalog's text kept at each reload, and a snapshot is larger, it would be this much.
-    let leak = ROUNDS * large(0).len() / 1024;
-    assert!(grown < leak, "from {warm} kB by {grown} kB; a leak of the text alone is {leak} kB");
 }

@@ -49,10 +49,9 @@ fn new_body(answer: &ProcessingResponse) -> Option<String> {
 #[tokio::test]
 async fn a_body_is_renamed_and_everything_else_answered_as_it_is() {
     let body = r#"{"model":"alias","n":1.0}"#;
-    let mut trailers = ProcessingRequest::default();
-    trailers.request = Some(Request::RequestTrailers(HttpTrailers::default()));
-    let mut response = ProcessingRequest::default();
-    response.request = Some(Request::ResponseHeaders(HttpHeaders::default()));
+    let message = |request| ProcessingRequest { request: Some(request), ..ProcessingRequest::default() };
+    let trailers = message(Request::RequestTrailers(HttpTrailers::default()));
+    let response = message(Request::ResponseHeaders(HttpHeaders::default()));
     let head = head("a", &[("content-length", "25")]);
     let answers = exchange(vec![head, grpc::whole_body(body.into()), trailers, response]).await;
     assert_eq!(answers.len(), 4);
