@@ -12,6 +12,7 @@ use cascade::extract::request::Request;
 use cascade::extract::source::{Plan, Source};
 use cascade::extract::{Api, Facts};
 use cascade::resolve::{Resolution, resolve};
+use cascade::session::State;
 use cascade::settings::{Encoding, Publish};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
@@ -80,12 +81,14 @@ fn benches(criterion: &mut Criterion) {
         [("by name", "model-500"), ("by alias", "alias-500"), ("by pattern", "model-500-x"), ("unknown", "nobody")]
     {
         let facts = read(&request(model, 1_000));
-        group.bench_function(name, |bencher| bencher.iter(|| resolve(&snapshot, rules.policy, black_box(&facts), &mut ())));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| resolve(&snapshot, rules.policy, black_box(&facts), &State::default(), &mut ()))
+        });
     }
     group.finish();
 
     let facts = read(&request("model-500", 1_000));
-    let resolution = resolve(&snapshot, rules.policy, &facts, &mut ());
+    let resolution = resolve(&snapshot, rules.policy, &facts, &State::default(), &mut ());
     let mut group = criterion.benchmark_group("encode");
     for (name, encoding) in [("untyped", Encoding::Untyped), ("typed", Encoding::Typed)] {
         let publish = Publish { encoding, ..publish.clone() };
@@ -97,7 +100,7 @@ fn benches(criterion: &mut Criterion) {
     criterion.bench_function("decision, 1 KB", |bencher| {
         bencher.iter(|| {
             let facts = read(black_box(&body));
-            let resolution = resolve(&snapshot, rules.policy, &facts, &mut ());
+            let resolution = resolve(&snapshot, rules.policy, &facts, &State::default(), &mut ());
             write(&snapshot, &resolution, &facts, &publish)
         });
     });

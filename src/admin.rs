@@ -19,6 +19,7 @@ use serde_json::json;
 
 use self::error::{Problem, no_store};
 use crate::explain::Rules;
+use crate::pipeline::affinity::Affinity;
 use crate::secret::Keys;
 use crate::server::phase::Readiness;
 use crate::telemetry::Metrics;
@@ -32,13 +33,14 @@ pub struct State {
     rules: Arc<Rules>,
     keys: Keys,
     metrics: Arc<Metrics>,
+    affinity: Arc<Affinity>,
     readiness: Readiness,
 }
 
 impl State {
     #[must_use]
-    pub fn new(rules: Rules, keys: Keys, metrics: Arc<Metrics>, readiness: Readiness) -> Self {
-        Self { rules: Arc::new(rules), keys, metrics, readiness }
+    pub fn new(rules: Rules, keys: Keys, metrics: Arc<Metrics>, affinity: Arc<Affinity>, readiness: Readiness) -> Self {
+        Self { rules: Arc::new(rules), keys, metrics, affinity, readiness }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::outcome::Outcome;
 use crate::proto::priority_group;
 use crate::resolve::Resolution;
 use crate::resolve::chain::{LeftOut, Step};
-use crate::resolve::endpoint::endpoint_metadata;
+use crate::resolve::endpoint;
 use crate::settings::{Encoding, Publish};
 
 /// What an answer is written from.
@@ -48,17 +48,22 @@ const TYPE_URL: &str = "type.googleapis.com/envoy.extensions.router.cluster_spec
 pub fn answer(decision: &Decision<'_>, publish: &Publish) -> Answer {
     let metadata = metadata(decision, publish);
     match decision.resolution.outcome {
-        Outcome::Override => Answer::Proceed { reroute: true, headers: changes(decision), metadata },
+        Outcome::Override => Answer::Proceed { reroute: true, headers: changes(decision, publish), metadata },
         // The static chain is what Envoy's route has already; removing a header of ours does not touch it.
-        Outcome::PassThrough => Answer::Proceed { reroute: false, headers: changes(decision), metadata },
+        Outcome::PassThrough => Answer::Proceed { reroute: false, headers: changes(decision, publish), metadata },
         Outcome::Reject => {
             Answer::Refuse { refusal: refusal::of(decision.resolution.reason, decision.api, decision.requested), metadata }
         }
     }
 }
 
-fn changes(decision: &Decision<'_>) -> HeaderChanges {
-    HeaderChanges { set: Vec::new(), remove: decision.spoofed.iter().map(|name| (*name).to_owned()).collect() }
+fn changes(decision: &Decision<'_>, publish: &Publish) -> HeaderChanges {
+    let number = decision.resolution.number.filter(|_| decision.resolution.outcome == Outcome::Override);
+    let sticky = number.filter(|_| !publish.sticky_header.is_empty());
+    let set: Vec<_> = sticky.map(|number| (publish.sticky_header.clone(), number.to_string())).into_iter().collect();
+    // A header that is set overwrites the client's.
+    let removed = decision.spoofed.iter().filter(|name| !set.iter().any(|(set, _)| set == **name));
+    HeaderChanges { remove: removed.map(|name| (*name).to_owned()).collect(), set }
 }
 
 fn metadata(decision: &Decision<'_>, publish: &Publish) -> Metadata {
@@ -71,8 +76,7 @@ fn metadata(decision: &Decision<'_>, publish: &Publish) -> Metadata {
             }),
             Encoding::Typed => typed = Some((publish.namespace.clone(), typed_override(snapshot, &decision.resolution.chain))),
         }
-        let entries = decision.resolution.model.map(|model| snapshot.model(model).endpoint_metadata.as_slice());
-        let endpoint = endpoint_metadata(entries.unwrap_or_default());
+        let endpoint = endpoint::of(snapshot, decision.resolution);
         if !endpoint.is_empty() && !publish.endpoint_namespace.is_empty() {
             writer.field(&publish.endpoint_namespace, |value| value.struct_value(|fields| fields.json_fields(&endpoint)));
         }

@@ -14,6 +14,7 @@ use crate::extract::{Facts, Found, TenantClaim};
 use crate::outcome::Outcome;
 use crate::resolve::chain::Step;
 use crate::resolve::{Policy, Resolution, resolve};
+use crate::session::State;
 
 /// Compiles a catalog and holds it to its own tests and invariants: what `check` and `serve` both ask before they say yes.
 ///
@@ -164,7 +165,7 @@ fn prove(snapshot: &Snapshot, drained: Option<&str>, policy: Policy, findings: &
                 tenant: tenant.map_or(Found::Nothing, |tenant| Found::Value(TenantClaim::Name(tenant.name.to_string()))),
                 ..Facts::default()
             };
-            let answer = resolve(snapshot, policy, &facts, &mut ());
+            let answer = resolve(snapshot, policy, &facts, &State::default(), &mut ());
             for index in speaking {
                 let Some(why) = violation(snapshot, &snapshot.expectations.invariants[index], &answer) else { continue };
                 findings[index].count += count;

@@ -76,10 +76,12 @@ pub struct Origins {
 pub struct Limits {
     pub max_body: u64,
     pub max_depth: usize,
+    /// How far a body is read for the session once the model is known.
+    pub session_scan: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_body: 32 * 1024 * 1024, max_depth: 128 }
+        Self { max_body: 32 * 1024 * 1024, max_depth: 128, session_scan: 64 * 1024 }
     }
 }

@@ -30,6 +30,7 @@ pub use self::signal::Signals;
 use self::worker::{Shared, Worker};
 use crate::admin;
 use crate::catalog::store::Store;
+use crate::pipeline::affinity::Affinity;
 use crate::secret::Keys;
 use crate::settings::{Address, Settings};
 use crate::telemetry::Metrics;
@@ -107,6 +108,8 @@ pub struct Parts<P> {
     pub metrics: Arc<Metrics>,
     /// Hide session ids in explanations as in decisions.
     pub keys: Keys,
+    /// Asks the session directory for explanations, and says how it is.
+    pub affinity: Arc<Affinity>,
     pub processor: P,
 }
 
@@ -125,7 +128,10 @@ impl<P: Processor> Server<P> {
     pub fn start(listeners: Listeners, parts: Parts<P>) -> Self {
         let phase = watch::channel(Phase::Serving).0;
         let readiness = Readiness { store: parts.store.clone(), phase: phase.subscribe() };
-        let state = admin::State::new(parts.settings.rules(), parts.keys.clone(), parts.metrics.clone(), readiness.clone());
+        let state = {
+            let Parts { settings, keys, metrics, affinity, .. } = &parts;
+            admin::State::new(settings.rules(), keys.clone(), metrics.clone(), affinity.clone(), readiness.clone())
+        };
         let Listeners { listen, admin, probe } = listeners;
         info!(admin = admin.shown(), "listening for admin on {}", admin.shown());
         let mut tasks = JoinSet::new();

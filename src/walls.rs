@@ -5,8 +5,19 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CORE: [&str; 10] =
-    ["catalog", "diagnostic", "document", "expectations", "explain", "extract", "names", "outcome", "resolve", "walls"];
+const CORE: [&str; 11] = [
+    "catalog",
+    "diagnostic",
+    "document",
+    "expectations",
+    "explain",
+    "extract",
+    "names",
+    "outcome",
+    "resolve",
+    "session",
+    "walls",
+];
 
 /// Files (the longest matching prefix counts) and the modules that they may import, besides their own.
 const WALLS: &[(&str, &[&str])] = &[
@@ -19,11 +30,15 @@ const WALLS: &[(&str, &[&str])] = &[
     // A catalog is compiled without a request.
     ("catalog", &["diagnostic", "document", "names", "outcome"]),
     // A decision knows no bytes and no protobuf.
-    ("resolve", &["catalog", "diagnostic", "extract", "names", "outcome"]),
+    // A directory's answer is data; nobody is asked for it.
+    ("session", &[]),
+    ("resolve", &["catalog", "diagnostic", "extract", "names", "outcome", "session"]),
     ("resolve/tests", &["catalog", "document", "explain", "settings"]),
+    ("resolve/affinity/tests", &["catalog", "explain", "extract", "outcome", "session"]),
+    ("resolve/sticky/tests", &["catalog", "explain", "session"]),
     ("resolve/properties", &["catalog", "explain", "extract", "outcome"]),
-    ("explain", &["catalog", "diagnostic", "extract", "outcome", "resolve"]),
-    ("expectations", &["catalog", "diagnostic", "explain", "extract", "outcome", "resolve"]),
+    ("explain", &["catalog", "diagnostic", "extract", "outcome", "resolve", "session"]),
+    ("expectations", &["catalog", "diagnostic", "explain", "extract", "outcome", "resolve", "session"]),
     ("shipped", &["catalog", "document", "expectations", "explain"]),
     // Envoy's vocabulary: it writes down what was decided.
     ("proto", &[]),
@@ -35,8 +50,10 @@ const WALLS: &[(&str, &[&str])] = &[
     ("extproc/service", &["encode", "pipeline", "proto"]),
     ("extproc", &[]),
     ("secret", &[]),
-    ("settings", &["catalog", "diagnostic", "document", "explain", "extract", "outcome", "resolve"]),
-    ("telemetry", &["catalog", "names", "outcome", "settings", "diagnostic"]),
+    ("settings", &["catalog", "diagnostic", "document", "explain", "extract", "outcome", "resolve", "session"]),
+    ("telemetry", &["catalog", "names", "outcome", "session", "settings", "diagnostic"]),
+    // The shell of sessions: whom to ask, how long an answer holds.
+    ("directory", &["session", "settings", "telemetry"]),
     // The shell of the catalog: files, URLs, time.
     ("catalog/store", &["telemetry"]),
     ("catalog/watch", &["catalog", "diagnostic", "expectations", "explain", "settings", "telemetry"]),
@@ -45,10 +62,24 @@ const WALLS: &[(&str, &[&str])] = &[
     ("catalog/last_good", &["catalog"]),
     (
         "pipeline",
-        &["catalog", "encode", "explain", "extproc", "extract", "outcome", "proto", "resolve", "secret", "settings", "telemetry"],
+        &[
+            "catalog",
+            "directory",
+            "encode",
+            "explain",
+            "extproc",
+            "extract",
+            "outcome",
+            "proto",
+            "resolve",
+            "secret",
+            "session",
+            "settings",
+            "telemetry",
+        ],
     ),
-    ("admin", &["catalog", "explain", "outcome", "secret", "server", "settings", "telemetry"]),
-    ("server", &["admin", "catalog", "secret", "settings", "telemetry"]),
+    ("admin", &["catalog", "explain", "extract", "outcome", "pipeline", "secret", "server", "settings", "telemetry"]),
+    ("server", &["admin", "catalog", "pipeline", "secret", "settings", "telemetry"]),
 ];
 
 /// May import everything: they put the parts together.

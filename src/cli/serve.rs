@@ -13,8 +13,10 @@ use super::{EX_CONFIG, complain, report, source};
 use crate::catalog::load::SourceFile;
 use crate::catalog::watch::{First, Following, Loader};
 use crate::diagnostic::Diagnostic;
+use crate::directory::Sessions;
 use crate::extproc::service::Processor;
 use crate::pipeline::Pipeline;
+use crate::pipeline::affinity::Affinity;
 use crate::secret::Keys;
 use crate::server::{Ended, Listeners, Parts, Server, Signals};
 use crate::settings::Settings;
@@ -89,7 +91,15 @@ async fn serve(settings: Settings) -> ExitCode {
     if let Some(path) = settings.secret_file.clone() {
         tokio::spawn(keys.clone().follow(path));
     }
-    let pipeline = Pipeline::new(&settings, store.clone(), metrics.clone(), keys.clone());
+    let sessions = match Sessions::open(&settings.session, &metrics) {
+        Ok(sessions) => sessions,
+        Err(error) => {
+            complain(&error);
+            return ExitCode::from(EX_CONFIG);
+        }
+    };
+    let affinity = Arc::new(Affinity::new(&settings, sessions, keys.clone()));
+    let pipeline = Pipeline::new(&settings, store.clone(), metrics.clone(), keys.clone(), affinity.clone());
     let max_message = usize::try_from(settings.server.max_message).unwrap_or(usize::MAX);
     let processor = Processor::new(Arc::new(pipeline), max_message);
     let listeners = match Listeners::bind(&settings).await {
@@ -99,7 +109,7 @@ async fn serve(settings: Settings) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let server = Server::start(listeners, Parts { settings, store, metrics, keys, processor });
+    let server = Server::start(listeners, Parts { settings, store, metrics, keys, affinity, processor });
     if first.is_err() {
         tokio::select! {
             first = following.first() => if let First::Invalid { diagnostics, files } = first {

@@ -14,6 +14,9 @@ const ELSEWHERE: &[&str] = &[
     // The settings' tests.
     "bad-address",
     "bad-source",
+    "empty-directory",
+    "random-secret",
+    "shared-sessions",
     "limits-disagree",
     "no-model-source",
     "not-available",
