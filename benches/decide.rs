@@ -2,17 +2,21 @@
 //! three, with a catalog of 1,000 models and 10,000 tenants. `cargo bench --bench decide`.
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use cascade::catalog::compile::compile;
 use cascade::catalog::load::SourceFile;
 use cascade::catalog::snapshot::Snapshot;
+use cascade::directory::Memory;
 use cascade::encode::{Decision, answer, reply};
 use cascade::explain::Rules;
 use cascade::extract::request::Request;
 use cascade::extract::source::{Plan, Source};
 use cascade::extract::{Api, Facts};
-use cascade::resolve::{Resolution, resolve};
-use cascade::session::State;
+use cascade::resolve::{Resolution, affinity, resolve};
+use cascade::secret::Keys;
+use cascade::session::template::Template;
+use cascade::session::{State, parse};
 use cascade::settings::{Encoding, Publish};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
@@ -61,6 +65,31 @@ fn write(snapshot: &Snapshot, resolution: &Resolution, facts: &Facts, publish: &
     reply::deciding(reply::Kind::RequestBody, &answer(&decision, publish))
 }
 
+/// What a session adds to a decision whose directory's answer is remembered: the key, the cache, the seed, the moved chain.
+fn session(criterion: &mut Criterion, snapshot: &Snapshot, rules: &Rules) {
+    let mut request = request("model-500", 1_000);
+    request.add_header("x-session-id", "b9ef8c1e-2d6b-4f0e-9a5f-1f1f1f1f1f1f");
+    let facts = request.read(&rules.plan, rules.needs(snapshot), &rules.limits).0;
+    let hour = Duration::from_secs(3600);
+    let memory = Memory::new(100_000, hour, hour);
+    let (Ok(template), Ok(keys)) = (Template::parse("http://d/s/{tenant}/{model}/{session}"), Keys::random()) else { return };
+    let Some(key) = affinity::key(snapshot, &template, &facts) else { return };
+    memory.put(&key, &parse(br#"{"selected_backend":"b","selected_endpoint":"10.0.0.1:80"}"#));
+    let mut group = criterion.benchmark_group("session");
+    group.bench_function("none", |bencher| {
+        bencher.iter(|| resolve(snapshot, rules.policy, black_box(&facts), &State::default(), &mut ()));
+    });
+    group.bench_function("remembered", |bencher| {
+        bencher.iter(|| {
+            let facts = black_box(&facts);
+            let answer = affinity::key(snapshot, &template, facts).and_then(|key| memory.get(&key)).unwrap_or_default();
+            let state = State { answer, seed: facts.session.as_deref().map(|session| keys.seed(session)) };
+            resolve(snapshot, rules.policy, facts, &state, &mut ())
+        });
+    });
+    group.finish();
+}
+
 fn benches(criterion: &mut Criterion) {
     let snapshot = catalog();
     let plan = Plan { tenant: vec![Source::Header("x-tenant-id".to_owned())], ..Plan::default() };
@@ -95,6 +124,8 @@ fn benches(criterion: &mut Criterion) {
         group.bench_function(name, |bencher| bencher.iter(|| write(&snapshot, black_box(&resolution), &facts, &publish)));
     }
     group.finish();
+
+    session(criterion, &snapshot, &rules);
 
     let body = request("model-500", 1_000);
     criterion.bench_function("decision, 1 KB", |bencher| {

@@ -147,7 +147,7 @@ impl Judgement {
     /// Asks the directory as soon as the key is known, so that the answer comes while the body is still on its way.
     fn ask_early(&mut self) {
         if self.asks
-            && let Some(reader) = self.reader.as_ref().filter(|reader| reader.knows_the_session())
+            && let Some(reader) = self.reader.as_ref().filter(|reader| self.pipeline.affinity.can_ask(reader))
         {
             let facts = reader.facts().0;
             self.ask(&facts);

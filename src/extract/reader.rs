@@ -195,10 +195,14 @@ impl Reader {
             || (self.knows_the_rest() && (!self.needs.session || self.is_settled(&self.session) || self.has_scanned_enough()))
     }
 
-    /// True if a lookup of the session can start: its id is known, and with it all that the key may be made of.
+    /// True if a lookup of the session can start: its id is known, and of model and tenant what its key is made of.
     #[must_use]
-    pub fn knows_the_session(&self) -> bool {
-        self.trouble.is_none() && self.needs.session && self.knows_the_rest() && self.is_settled(&self.session)
+    pub fn knows_the_session(&self, with_model: bool, with_tenant: bool) -> bool {
+        self.trouble.is_none()
+            && self.needs.session
+            && self.is_settled(&self.session)
+            && (!with_model || self.is_settled(&self.model))
+            && (!with_tenant || !self.needs.tenant || self.is_settled(&self.tenant))
     }
 
     /// Model and tenant.

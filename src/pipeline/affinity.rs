@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use crate::catalog::snapshot::Snapshot;
 use crate::directory::{Lookup, Sessions};
 use crate::extract::Facts;
+use crate::extract::reader::Reader;
 use crate::resolve::affinity;
 use crate::secret::Keys;
 use crate::session::{Answer, Fault, State};
@@ -32,6 +33,15 @@ impl Affinity {
     #[must_use]
     pub fn has_directory(&self) -> bool {
         self.sessions.is_some()
+    }
+
+    /// True if what has been read makes the key, though the body may still be on its way.
+    #[must_use]
+    pub fn can_ask(&self, reader: &Reader) -> bool {
+        self.sessions.as_ref().is_some_and(|sessions| {
+            let (with_model, with_tenant) = affinity::made_of(&sessions.template);
+            reader.knows_the_session(with_model, with_tenant)
+        })
     }
 
     /// Starts to ask for the session of these facts; `None`: there is nothing to ask, or nobody.

@@ -6,18 +6,29 @@ use super::matching::{find_model, find_tenant};
 use super::trace::{Considered, Trace};
 use crate::catalog::snapshot::Snapshot;
 use crate::extract::{Facts, Found};
-use crate::session::template::Template;
+use crate::session::template::{Part, Template};
 use crate::session::{Answer, Placement};
+
+/// Whether a key is made of the model, and of the tenant: a name may stand for a model that exists for the tenant alone.
+#[must_use]
+pub fn made_of(template: &Template) -> (bool, bool) {
+    let model = template.names(Part::Model);
+    (model, model || template.names(Part::Tenant))
+}
 
 /// The session's key for the directory, made of the catalog's names. `None`: the request has no session, or one that is not
 /// looked up.
 #[must_use]
 pub fn key(snapshot: &Snapshot, template: &Template, facts: &Facts) -> Option<String> {
     let session = facts.session.as_deref()?;
-    let tenant = find_tenant(snapshot, &facts.tenant, &mut ()).ok()?.map(|id| snapshot.tenant(id));
+    let (with_model, with_tenant) = made_of(template);
+    let tenant = match with_tenant {
+        true => find_tenant(snapshot, &facts.tenant, &mut ()).ok()?.map(|id| snapshot.tenant(id)),
+        false => None,
+    };
     let model = match &facts.model {
-        Found::Value(name) => find_model(snapshot, tenant, Some(name), &mut ()).known(snapshot),
-        Found::Nothing | Found::Unusable => None,
+        Found::Value(name) if with_model => find_model(snapshot, tenant, Some(name), &mut ()).known(snapshot),
+        Found::Value(_) | Found::Nothing | Found::Unusable => None,
     };
     template.fill(tenant.map(|tenant| tenant.name.as_str()), model, session)
 }

@@ -18,5 +18,6 @@ mod metrics;
 mod reload;
 mod remote;
 mod serving;
+mod sessions;
 mod start;
 mod streams;
