@@ -3,68 +3,63 @@
 
 use std::time::{Duration, Instant};
 
-use moka::Expiry;
-use moka::sync::Cache;
+use quick_cache::sync::Cache;
+use sha2::{Digest, Sha256};
 
 use super::{Directory, Lookup};
 use crate::session::Answer;
 
+/// Half of SHA-256: keys are as long as clients make ids, and a million of them are remembered.
+type Hash = [u8; 16];
+
 #[derive(Debug)]
 pub struct Memory {
-    answers: Cache<Box<str>, Answer>,
-}
-
-/// How long an answer holds, unless it says so itself.
-#[derive(Debug)]
-struct Lives {
+    answers: Cache<Hash, (Answer, Instant)>,
     placed: Duration,
     unknown: Duration,
 }
 
-impl Lives {
-    fn of(&self, answer: &Answer) -> Duration {
-        match answer {
-            Answer::Placed(placement) => placement.ttl.unwrap_or(self.placed),
-            Answer::Unknown => self.unknown,
-            Answer::NotAsked | Answer::Unavailable(_) => Duration::ZERO,
-        }
-    }
-}
-
-impl Expiry<Box<str>, Answer> for Lives {
-    fn expire_after_create(&self, _: &Box<str>, answer: &Answer, _: Instant) -> Option<Duration> {
-        Some(self.of(answer))
-    }
-
-    fn expire_after_update(&self, _: &Box<str>, answer: &Answer, _: Instant, _: Option<Duration>) -> Option<Duration> {
-        Some(self.of(answer))
-    }
+fn hash(key: &str) -> Hash {
+    let mut half = Hash::default();
+    half.iter_mut().zip(Sha256::digest(key.as_bytes())).for_each(|(to, from)| *to = from);
+    half
 }
 
 impl Memory {
+    /// Holds `capacity` answers. A placement that does not say how long it holds does for `placed`.
     #[must_use]
     pub fn new(capacity: u64, placed: Duration, unknown: Duration) -> Self {
-        Self { answers: Cache::builder().max_capacity(capacity).expire_after(Lives { placed, unknown }).build() }
+        Self { answers: Cache::new(usize::try_from(capacity).unwrap_or(usize::MAX)), placed, unknown }
     }
 
     /// What is remembered of the session.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Answer> {
-        self.answers.get(key)
+        let hash = hash(key);
+        let (answer, until) = self.answers.get(&hash)?;
+        if Instant::now() < until {
+            return Some(answer);
+        }
+        self.answers.remove(&hash);
+        None
     }
 
     /// Remembers an answer. That a directory was away is not worth remembering.
     pub fn put(&self, key: &str, answer: &Answer) {
-        match answer {
-            Answer::Placed(_) | Answer::Unknown => self.answers.insert(Box::from(key), answer.clone()),
-            Answer::NotAsked | Answer::Unavailable(_) => {}
+        let holds = match answer {
+            Answer::Placed(placement) => placement.ttl.unwrap_or(self.placed),
+            Answer::Unknown => self.unknown,
+            Answer::NotAsked | Answer::Unavailable(_) => return,
+        };
+        if !holds.is_zero() {
+            self.answers.insert(hash(key), (answer.clone(), Instant::now() + holds));
         }
     }
 
-    /// About how many answers it holds.
+    /// How many answers it holds, counting those whose time is over until they are asked for or make room.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.answers.entry_count()
+        self.answers.len() as u64
     }
 
     #[must_use]

@@ -15,7 +15,8 @@ use crate::gateway::ok;
 /// Endpoints by cluster, and the ports they have in the example.
 const ENDPOINTS: [(&str, u16); 6] =
     [("agent-1", 9001), ("agent-2", 9002), ("gpu-p1", 9003), ("gpu-p2", 9004), ("gpu-spare", 9005), ("cpu", 9006)];
-const SELECTORS: &str = "      - {keys: [proc]}\n      - {keys: [tier]}\n";
+const SELECTORS: &str =
+    "            - {keys: [proc], fallback_policy: NO_FALLBACK}\n            - {keys: [tier], fallback_policy: NO_FALLBACK}\n";
 
 struct Pool {
     envoy: Envoy,
@@ -88,7 +89,10 @@ impl Pool {
 
 /// Both orders of the subsets' selectors: complete entries must not depend on them (fact 20a).
 async fn in_both_orders(check: impl AsyncFn(Pool)) {
-    for order in [SELECTORS, "      - {keys: [tier]}\n      - {keys: [proc]}\n"] {
+    for order in [
+        SELECTORS,
+        "            - {keys: [tier], fallback_policy: NO_FALLBACK}\n            - {keys: [proc], fallback_policy: NO_FALLBACK}\n",
+    ] {
         let pool = Pool::open("", |yaml| {
             assert_eq!(yaml.matches(SELECTORS).count(), 1);
             yaml.replace(SELECTORS, order)
@@ -170,7 +174,8 @@ async fn the_answer_is_remembered_and_shown() {
     assert!(metrics.contains("cascade_session_lookups_total{result=\"placed\"} 4"), "{metrics}");
 }
 
-#[tokio::test]
+/// A slow directory holds a thread, which must not be the one of the client.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_directory_in_trouble_costs_a_request_its_affinity_and_nothing_else() {
     let pool = Pool::open(", on_unavailable: continue", |yaml| yaml).await;
     pool.directory.answer_status(500);

@@ -162,3 +162,30 @@ async fn a_late_answer_fills_the_cache_though_its_stream_is_gone() {
     assert_eq!(town.asked.load(Ordering::Relaxed), 1);
     assert_eq!(cascade.metric("cascade_session_lookups_total{result=\"placed\"}").await, Some(2.0));
 }
+
+#[tokio::test]
+async fn replicas_with_one_secret_file_stick_alike() {
+    let home = Home::new();
+    home.write("secret", "a-key-that-all-replicas-share\n");
+    home.write(
+        "catalog.yaml",
+        "version: 1\npriority_groups: {g: {clusters: [{cluster_name: a, weight: 1}, {cluster_name: b, weight: 1}]}}\nmodels: {m: {chain: [g]}}\n",
+    );
+    let secret = home.text("secret");
+    let settings = [("SESSION__STICKY", "true"), ("SECRET_FILE", secret.as_str())];
+    let arguments = ["--catalog", &home.text("catalog.yaml")];
+    let replicas = [Cascade::ready(&arguments, &settings).await, Cascade::ready(&arguments, &settings).await];
+    let mut chosen = std::collections::BTreeSet::new();
+    for session in 0..50 {
+        let question = format!(r#"{{"model": "m", "session": "s{session}"}}"#);
+        let mut choices = Vec::new();
+        for replica in &replicas {
+            let told = crate::http::post(&replica.admin().await, "/explain", &question).await.json();
+            assert_eq!(told["chain"][0]["clusters"].as_array().unwrap().len(), 1, "{told}");
+            choices.push(told["chain"][0]["clusters"][0]["cluster_name"].to_string());
+        }
+        assert_eq!(choices[0], choices[1], "{session}");
+        chosen.extend(choices);
+    }
+    assert_eq!(chosen.len(), 2, "both clusters have sessions");
+}
