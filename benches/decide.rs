@@ -2,7 +2,22 @@
 //! three, with a catalog of 1,000 models and 10,000 tenants. `cargo bench --bench decide`.
 
 use std::hint::black_box;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use cascade::catalog::store::Store;
+use cascade::feedback::token::Token;
+use cascade::feedback::{AccessLog, Monitor};
+use cascade::health::{self, Event, Health, Moment, View};
+use cascade::secret::Keys;
+use cascade::settings::Settings;
+use cascade::telemetry::Metrics;
+use envoy_types::pb::envoy::data::accesslog::v3::{
+    AccessLogCommon, AccessLogType, HttpAccessLogEntry, HttpRequestProperties, HttpResponseProperties, ResponseFlags,
+};
+use envoy_types::pb::google::protobuf::UInt32Value;
+use prost::Message;
 
 use cascade::catalog::compile::compile;
 use cascade::catalog::load::SourceFile;
@@ -12,9 +27,9 @@ use cascade::encode::{Decision, answer, reply};
 use cascade::explain::Rules;
 use cascade::extract::request::Request;
 use cascade::extract::source::{Plan, Source};
-use cascade::extract::{Api, Facts};
+use cascade::extract::{Api, Facts, Found};
+use cascade::health::Seen;
 use cascade::resolve::{Resolution, affinity, resolve};
-use cascade::secret::Keys;
 use cascade::session::template::Template;
 use cascade::session::{State, parse};
 use cascade::settings::{Encoding, Publish};
@@ -61,8 +76,110 @@ fn write(snapshot: &Snapshot, resolution: &Resolution, facts: &Facts, publish: &
         session: None,
         api: Api::OpenAi,
         spoofed: &[],
+        token: None,
     };
-    reply::deciding(reply::Kind::RequestBody, &answer(&decision, publish))
+    reply::deciding(reply::Kind::RequestBody, &answer(&decision, publish), None)
+}
+
+/// A chain over three of 200 clusters, all of which cool and come back while decisions are made.
+fn with_health(criterion: &mut Criterion) {
+    let mut text = String::from("version: 1\npriority_groups:\n");
+    for index in 0..100 {
+        text.push_str(&format!(
+            "  g{index}: {{clusters: [{{cluster_name: c{index}, weight: 1}}, {{cluster_name: d{index}, weight: 1}}]}}\n"
+        ));
+    }
+    text.push_str("models: {m: {chain: [g10, g20, g30]}}\n");
+    let Ok(accepted) = compile(&[SourceFile::new("catalog.yaml", &text)]) else { return };
+    let snapshot = accepted.snapshot;
+    let facts = Facts { model: Found::Value("m".to_owned()), ..Facts::default() };
+    let name = |index: u64| format!("{}{}", if index % 2 == 0 { "c" } else { "d" }, index / 2);
+    let cooling = |which: &dyn Fn(u64) -> bool| {
+        let mut health = Health::new(health::Policy::default());
+        for index in (0..200).filter(|index| which(*index)) {
+            health.note(&name(index), None, Event::NoHost, Moment(0), index);
+        }
+        health.view(Moment(0))
+    };
+    let mut group = criterion.benchmark_group("health");
+    let judge = |view: &View| {
+        resolve(&snapshot, Default::default(), black_box(&facts), &State::default(), Seen::new(view, Moment(1)), &mut ())
+    };
+    for (title, view) in [
+        ("all well", cooling(&|_| false)),
+        ("197 cool, none of the chain", cooling(&|index| !matches!(index / 2, 10 | 20 | 30))),
+        ("100 cool, half of each group", cooling(&|index| index % 2 == 0)),
+        ("200 cool", cooling(&|_| true)),
+    ] {
+        group.bench_function(title, |bencher| bencher.iter(|| judge(&view)));
+    }
+    let monitor = Monitor::new(health::Policy::default());
+    group.bench_function("200 clusters that change", |bencher| {
+        let mut turn = 0;
+        bencher.iter_custom(|rounds| {
+            let mut spent = Duration::ZERO;
+            for _ in 0..rounds {
+                // The change itself happens elsewhere; what counts is what a decision finds.
+                if turn % 8 == 0 {
+                    let index = turn / 8 % 200;
+                    if turn / 1600 % 2 == 0 {
+                        monitor.note(&name(index), None, Event::NoHost)
+                    } else {
+                        monitor.clear(&name(index))
+                    }
+                }
+                turn += 1;
+                let start = Instant::now();
+                let look = monitor.look(start);
+                black_box(resolve(&snapshot, Default::default(), black_box(&facts), &State::default(), look.seen(), &mut ()));
+                spent += start.elapsed();
+            }
+            spent
+        });
+    });
+    group.finish();
+
+    let mut group = criterion.benchmark_group("feedback");
+    group.throughput(Throughput::Elements(1));
+    let (store, metrics) = (Arc::new(Store::new("bench")), Arc::new(Metrics::new()));
+    store.accept(&Arc::new(snapshot), SystemTime::now());
+    let Ok(keys) = Keys::random() else { return };
+    let monitor = Arc::new(Monitor::new(health::Policy::default()));
+    let log = AccessLog::new(&Settings::default(), store, monitor.clone(), metrics, keys.clone());
+    let token = Token { model: Some("m".to_owned()), own_name: true, length: None }.seal(&keys, monitor.now());
+    for (title, status) in [("an entry that succeeded", 200), ("an entry that was limited", 429)] {
+        let entry = entry(status, &token.clone().unwrap_or_default());
+        group.bench_function(title, |bencher| bencher.iter(|| log.take(black_box(&entry))));
+    }
+    group.finish();
+    criterion.bench_function("token", |bencher| {
+        bencher.iter(|| Token { model: Some("m".to_owned()), own_name: true, length: None }.seal(&keys, Moment(0)));
+    });
+}
+
+/// An attempt's entry as Envoy writes it, without the fields that we skip.
+fn entry(status: u32, token: &str) -> Bytes {
+    let entry = HttpAccessLogEntry {
+        common_properties: Some(AccessLogCommon {
+            upstream_cluster: "c10".to_owned(),
+            response_flags: Some(ResponseFlags::default()),
+            access_log_type: AccessLogType::UpstreamEnd.into(),
+            ..Default::default()
+        }),
+        request: Some(HttpRequestProperties {
+            path: "/v1/chat/completions".to_owned(),
+            user_agent: "client/1.0".to_owned(),
+            request_headers: [("x-cascade-decision".to_owned(), token.to_owned())].into(),
+            ..Default::default()
+        }),
+        response: Some(HttpResponseProperties {
+            response_code: Some(UInt32Value { value: status }),
+            response_headers: [("retry-after".to_owned(), "1".to_owned())].into(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    Bytes::from(entry.encode_to_vec())
 }
 
 /// What a session adds to a decision whose directory's answer is remembered: the key, the cache, the seed, the moved chain.
@@ -77,14 +194,14 @@ fn session(criterion: &mut Criterion, snapshot: &Snapshot, rules: &Rules) {
     memory.put(&key, &parse(br#"{"selected_backend":"b","selected_endpoint":"10.0.0.1:80"}"#));
     let mut group = criterion.benchmark_group("session");
     group.bench_function("none", |bencher| {
-        bencher.iter(|| resolve(snapshot, rules.policy, black_box(&facts), &State::default(), &mut ()));
+        bencher.iter(|| resolve(snapshot, rules.policy, black_box(&facts), &State::default(), Seen::well(), &mut ()));
     });
     group.bench_function("remembered", |bencher| {
         bencher.iter(|| {
             let facts = black_box(&facts);
             let answer = affinity::key(snapshot, &template, facts).and_then(|key| memory.get(&key)).unwrap_or_default();
             let state = State { answer, seed: facts.session.as_deref().map(|session| keys.seed(session)) };
-            resolve(snapshot, rules.policy, facts, &state, &mut ())
+            resolve(snapshot, rules.policy, facts, &state, Seen::well(), &mut ())
         });
     });
     group.finish();
@@ -111,13 +228,15 @@ fn benches(criterion: &mut Criterion) {
     {
         let facts = read(&request(model, 1_000));
         group.bench_function(name, |bencher| {
-            bencher.iter(|| resolve(&snapshot, rules.policy, black_box(&facts), &State::default(), &mut ()))
+            bencher.iter(|| resolve(&snapshot, rules.policy, black_box(&facts), &State::default(), Seen::well(), &mut ()))
         });
     }
     group.finish();
 
+    with_health(criterion);
+
     let facts = read(&request("model-500", 1_000));
-    let resolution = resolve(&snapshot, rules.policy, &facts, &State::default(), &mut ());
+    let resolution = resolve(&snapshot, rules.policy, &facts, &State::default(), Seen::well(), &mut ());
     let mut group = criterion.benchmark_group("encode");
     for (name, encoding) in [("untyped", Encoding::Untyped), ("typed", Encoding::Typed)] {
         let publish = Publish { encoding, ..publish.clone() };
@@ -131,7 +250,7 @@ fn benches(criterion: &mut Criterion) {
     criterion.bench_function("decision, 1 KB", |bencher| {
         bencher.iter(|| {
             let facts = read(black_box(&body));
-            let resolution = resolve(&snapshot, rules.policy, &facts, &State::default(), &mut ());
+            let resolution = resolve(&snapshot, rules.policy, &facts, &State::default(), Seen::well(), &mut ());
             write(&snapshot, &resolution, &facts, &publish)
         });
     });

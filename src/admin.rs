@@ -19,6 +19,7 @@ use serde_json::json;
 
 use self::error::{Problem, no_store};
 use crate::explain::Rules;
+use crate::feedback::Monitor;
 use crate::pipeline::affinity::Affinity;
 use crate::secret::Keys;
 use crate::server::phase::Readiness;
@@ -35,12 +36,28 @@ pub struct State {
     metrics: Arc<Metrics>,
     affinity: Arc<Affinity>,
     readiness: Readiness,
+    monitor: Arc<Monitor>,
+    /// People may cool and clear clusters here.
+    may_change: bool,
 }
 
 impl State {
     #[must_use]
-    pub fn new(rules: Rules, keys: Keys, metrics: Arc<Metrics>, affinity: Arc<Affinity>, readiness: Readiness) -> Self {
-        Self { rules: Arc::new(rules), keys, metrics, affinity, readiness }
+    pub fn new(
+        rules: Rules,
+        keys: Keys,
+        metrics: Arc<Metrics>,
+        affinity: Arc<Affinity>,
+        readiness: Readiness,
+        monitor: Arc<Monitor>,
+    ) -> Self {
+        Self { rules: Arc::new(rules), keys, metrics, affinity, readiness, monitor, may_change: false }
+    }
+
+    /// Lets whoever reaches the address cool and clear clusters.
+    #[must_use]
+    pub fn open_to_changes(self, may_change: bool) -> Self {
+        Self { may_change, ..self }
     }
 }
 
@@ -61,7 +78,7 @@ fn admin_endpoints() -> Vec<Endpoint> {
         ("/catalog", "GET: the catalog in use, compiled", get(catalog::compiled)),
         ("/catalog/status", "GET: revision, source, last error", get(catalog::status)),
         ("/explain", "POST: what would be decided for a request, and why", post(explain::explain)),
-        ("/clusters", "GET: the clusters of the catalog and their state", get(clusters::list)),
+        ("/clusters", "GET: the clusters of the catalog, what cools, why and until when", get(clusters::list)),
         ("/clusters/{name}/cool", "POST: take a cluster out for ?seconds=n", post(clusters::cool)),
         ("/clusters/{name}/clear", "POST: bring a cluster back", post(clusters::clear)),
     ]

@@ -1,6 +1,7 @@
 //! A decision in Envoy's words: the priority_group override, `envoy.lb`, and the facts of the decision as metadata. It decides
 //! nothing: what it is given it writes down, and the words it uses for reasons are those of `outcome`.
 
+pub mod attempt;
 pub mod refusal;
 pub mod reply;
 pub mod wire;
@@ -39,6 +40,8 @@ pub struct Decision<'a> {
     pub api: Api,
     /// Those of our own headers that the client sent: they are removed.
     pub spoofed: &'a [&'a str],
+    /// For `decision_header`, on an override while feedback is on.
+    pub token: Option<&'a str>,
 }
 
 const TYPE_URL: &str = "type.googleapis.com/envoy.extensions.router.cluster_specifiers.priority_group.v3.PriorityGroupsOverride";
@@ -58,12 +61,14 @@ pub fn answer(decision: &Decision<'_>, publish: &Publish) -> Answer {
 }
 
 fn changes(decision: &Decision<'_>, publish: &Publish) -> HeaderChanges {
+    let token = decision.token.iter().map(|token| (publish.decision_header.clone(), (*token).to_owned()));
     let number = decision.resolution.number.filter(|_| decision.resolution.outcome == Outcome::Override);
     let sticky = number.filter(|_| !publish.sticky_header.is_empty());
-    let set: Vec<_> = sticky.map(|number| (publish.sticky_header.clone(), number.to_string())).into_iter().collect();
-    // A header that is set overwrites the client's.
-    let removed = decision.spoofed.iter().filter(|name| !set.iter().any(|(set, _)| set == **name));
-    HeaderChanges { remove: removed.map(|name| (*name).to_owned()).collect(), set }
+    let set: Vec<_> = token.chain(sticky.map(|number| (publish.sticky_header.clone(), number.to_string()))).collect();
+    // What is set overwrites the client's own.
+    let is_set = |name: &str| set.iter().any(|(set, _)| set == name);
+    let remove = decision.spoofed.iter().filter(|name| !is_set(name)).map(|name| (*name).to_owned()).collect();
+    HeaderChanges { set, remove }
 }
 
 fn metadata(decision: &Decision<'_>, publish: &Publish) -> Metadata {

@@ -11,6 +11,7 @@ use crate::catalog::snapshot::{ClusterId, Drain, Snapshot, StrangerPolicy, Tenan
 use crate::diagnostic::{Diagnostic, acceptable};
 use crate::explain::{Question, Rules, explain};
 use crate::extract::{Facts, Found, TenantClaim};
+use crate::health::Seen;
 use crate::outcome::Outcome;
 use crate::resolve::chain::Step;
 use crate::resolve::{Policy, Resolution, resolve};
@@ -46,7 +47,7 @@ fn run_test(snapshot: &Snapshot, rules: &Rules, test: &Test) -> Option<Diagnosti
         body: test.request.body.clone().map(String::into_bytes),
         ..Question::default()
     };
-    let explanation = explain(snapshot, rules, &question, &|_| String::new());
+    let explanation = explain(snapshot, rules, &question, Seen::well(), &|_| String::new());
     let answer = &explanation.resolution;
     let holds = match &test.expect {
         Expect::Chain(groups) => answer.outcome == Outcome::Override && group_names(snapshot, &answer.chain) == *groups,
@@ -165,7 +166,7 @@ fn prove(snapshot: &Snapshot, drained: Option<&str>, policy: Policy, findings: &
                 tenant: tenant.map_or(Found::Nothing, |tenant| Found::Value(TenantClaim::Name(tenant.name.to_string()))),
                 ..Facts::default()
             };
-            let answer = resolve(snapshot, policy, &facts, &State::default(), &mut ());
+            let answer = resolve(snapshot, policy, &facts, &State::default(), Seen::well(), &mut ());
             for index in speaking {
                 let Some(why) = violation(snapshot, &snapshot.expectations.invariants[index], &answer) else { continue };
                 findings[index].count += count;

@@ -12,6 +12,7 @@ use crate::extract::reader::Needs;
 use crate::extract::request::Request;
 use crate::extract::source::{Plan, Source};
 use crate::extract::{Facts, Found, Limits, Origins, TenantClaim};
+use crate::health::{Moment, Seen, View};
 use crate::outcome::Outcome;
 use crate::resolve::chain::{Step, Why};
 use crate::resolve::endpoint;
@@ -40,6 +41,8 @@ pub struct Question {
     pub random: Option<u64>,
     /// How many attempts to spell out; by default one a group.
     pub attempts: Option<usize>,
+    /// What cools, each a cluster or `cluster=model`. Empty: what the caller knows of their health.
+    pub cooling: Vec<String>,
 }
 
 /// How requests are read and judged, besides the catalog: what the settings say.
@@ -69,8 +72,14 @@ pub struct Explanation<'a> {
 /// Judges the request by the catalog alone: no directory is asked and no session has a choice of its own. `hide` hashes a session
 /// id, as it is hashed wherever it leaves us.
 #[must_use]
-pub fn explain<'a>(snapshot: &'a Snapshot, rules: &Rules, question: &Question, hide: &dyn Fn(&str) -> String) -> Explanation<'a> {
-    explain_with(snapshot, rules, question, hide, &|_| State::default())
+pub fn explain<'a>(
+    snapshot: &'a Snapshot,
+    rules: &Rules,
+    question: &Question,
+    seen: Seen<'_>,
+    hide: &dyn Fn(&str) -> String,
+) -> Explanation<'a> {
+    explain_with(snapshot, rules, question, seen, hide, &|_| State::default())
 }
 
 /// The same with what `session` knows of the request's session.
@@ -79,17 +88,32 @@ pub fn explain_with<'a>(
     snapshot: &'a Snapshot,
     rules: &Rules,
     question: &Question,
+    seen: Seen<'_>,
     hide: &dyn Fn(&str) -> String,
     session: &dyn Fn(&Facts) -> State,
 ) -> Explanation<'a> {
     let (facts, origins) = facts(snapshot, rules, question);
     let mut considered = Vec::new();
+    let given = given_health(snapshot, &question.cooling);
+    let seen = if question.cooling.is_empty() { seen } else { Seen::new(&given, Moment(0)) };
     let state = session(&facts);
-    let resolution = resolve(snapshot, rules.policy, &facts, &state, &mut considered);
+    let resolution = resolve(snapshot, rules.policy, &facts, &state, seen, &mut considered);
     let attempts = question.attempts.unwrap_or(resolution.chain.len()).min(MAX_ATTEMPTS);
     let session = facts.session.as_deref().map(hide);
     let directory = state.answer;
     Explanation { snapshot, resolution, facts, origins, considered, random: question.random, attempts, session, directory }
+}
+
+/// The clusters that somebody says cool. A name may hold a `=`: what is a cluster as it stands is taken as one.
+fn given_health(snapshot: &Snapshot, cooling: &[String]) -> View {
+    let mut view = View::default();
+    for text in cooling {
+        match text.rsplit_once('=').filter(|_| !snapshot.cluster_ids.contains_key(text.as_str())) {
+            Some((cluster, model)) => view.add(cluster, Some(model), Moment(u64::MAX)),
+            None => view.add(text, None, Moment(u64::MAX)),
+        }
+    }
+    view
 }
 
 impl Rules {

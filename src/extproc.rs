@@ -5,3 +5,4 @@ pub mod codec;
 pub mod exchange;
 pub mod intake;
 pub mod service;
+pub mod upstream;

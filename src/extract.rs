@@ -1,12 +1,15 @@
 //! What a request says of itself: bytes in, [`Facts`] out. It knows headers, paths and bodies; it knows no catalog, so it cannot
 //! say whether a model or a tenant exists, and it knows no protobuf.
 
+pub mod body;
 pub mod dialect;
+pub mod encoding;
 pub mod form;
 pub mod head;
 pub mod json;
 pub mod multipart;
 pub mod path;
+pub mod place;
 pub mod reader;
 pub mod request;
 pub mod source;
@@ -75,6 +78,8 @@ pub struct Origins {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     pub max_body: u64,
+    /// What a compressed body may come out as.
+    pub max_decompressed: u64,
     pub max_depth: usize,
     /// How far a body is read for the session once the model is known.
     pub session_scan: u64,
@@ -82,6 +87,6 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_body: 32 * 1024 * 1024, max_depth: 128, session_scan: 64 * 1024 }
+        Self { max_body: 32 * 1024 * 1024, max_decompressed: 64 * 1024 * 1024, max_depth: 128, session_scan: 64 * 1024 }
     }
 }

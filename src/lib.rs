@@ -22,6 +22,9 @@ pub mod explain;
 pub mod extproc;
 pub mod extract;
 #[cfg(feature = "server")]
+pub mod feedback;
+pub mod health;
+#[cfg(feature = "server")]
 pub mod lab;
 pub mod names;
 pub mod outcome;

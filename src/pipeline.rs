@@ -2,6 +2,7 @@
 //! asked, the answer is written, counted and logged. It is the only joint that may wait; what it waits for is bounded by clocks.
 
 pub mod affinity;
+pub mod attempt;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -20,8 +21,11 @@ use crate::extproc::intake::EnvoyHead;
 use crate::extract::head::{self, Head};
 use crate::extract::reader::Reader;
 use crate::extract::{Facts, Found, Trouble};
+use crate::feedback::Monitor;
+use crate::feedback::token::Token;
+use crate::health::Seen;
 use crate::outcome::{HealthEffect, Outcome, Reason};
-use crate::proto::ProcessingRequest;
+use crate::proto::{ProcessingRequest, Request};
 use crate::resolve::{self, Resolution};
 use crate::secret::Keys;
 use crate::session::State;
@@ -37,6 +41,9 @@ pub struct Pipeline {
     affinity: Arc<Affinity>,
     rules: Rules,
     publish: Publish,
+    monitor: Arc<Monitor>,
+    /// Overrides carry what the access log has to bring back.
+    feedback: bool,
     body_wait: Duration,
     /// Decision ids: a random start, then counted.
     next_id: AtomicU64,
@@ -45,7 +52,14 @@ pub struct Pipeline {
 
 impl Pipeline {
     #[must_use]
-    pub fn new(settings: &Settings, store: Arc<Store>, metrics: Arc<Metrics>, keys: Keys, affinity: Arc<Affinity>) -> Self {
+    pub fn new(
+        settings: &Settings,
+        store: Arc<Store>,
+        metrics: Arc<Metrics>,
+        keys: Keys,
+        monitor: Arc<Monitor>,
+        affinity: Arc<Affinity>,
+    ) -> Self {
         let mut seed = [0; 8];
         // Without randomness ids may repeat after a restart; nothing but log reading depends on them.
         let _ = getrandom::fill(&mut seed);
@@ -56,6 +70,8 @@ impl Pipeline {
             affinity,
             rules: settings.rules(),
             publish: settings.publish.clone(),
+            monitor,
+            feedback: settings.feedback.enabled && !settings.publish.decision_header.is_empty(),
             body_wait: settings.limits.body_wait,
             next_id: AtomicU64::new(u64::from_le_bytes(seed)),
             warned_too_late: AtomicBool::new(false),
@@ -77,6 +93,7 @@ impl Pipeline {
             pipeline: Arc::clone(self),
             reader: None,
             request_id: None,
+            length: None,
             spoofed: [false; 2],
             asks: self.affinity.has_directory(),
             asked: None,
@@ -105,6 +122,8 @@ pub struct Judgement {
     snapshot: Option<Arc<Snapshot>>,
     reader: Option<Reader>,
     request_id: Option<String>,
+    /// `content-length` of the request.
+    length: Option<u64>,
     /// Which of [`Pipeline::own_headers`] the client sent.
     spoofed: [bool; 2],
     /// The directory is still to be asked.
@@ -137,7 +156,8 @@ impl Judgement {
         if self.pipeline.affinity.has_directory() {
             self.pipeline.metrics.session_looked_up(&session.answer);
         }
-        let resolution = self.resolve(&facts, &session);
+        let look = self.pipeline.monitor.look(Instant::now());
+        let resolution = self.resolve(&facts, &session, look.seen());
         let id = self.pipeline.decision_id();
         let answer = self.write(&facts, &resolution, &id);
         self.record(&facts, &resolution, &id, start);
@@ -164,7 +184,7 @@ impl Judgement {
     }
 
     /// Any fault of ours ends in "no override", never in a lost stream.
-    fn resolve(&self, facts: &Facts, session: &State) -> Resolution {
+    fn resolve(&self, facts: &Facts, session: &State, seen: Seen<'_>) -> Resolution {
         let fault = Resolution {
             outcome: Outcome::PassThrough,
             reason: Reason::Internal,
@@ -178,7 +198,8 @@ impl Judgement {
         };
         let Some(snapshot) = &self.snapshot else { return fault };
         let judge = |facts: &Facts| {
-            catch_unwind(AssertUnwindSafe(|| resolve::resolve(snapshot, self.pipeline.rules.policy, facts, session, &mut ())))
+            let policy = self.pipeline.rules.policy;
+            catch_unwind(AssertUnwindSafe(|| resolve::resolve(snapshot, policy, facts, session, seen, &mut ())))
         };
         judge(facts)
             .or_else(|_| {
@@ -196,8 +217,8 @@ impl Judgement {
             (Found::Nothing | Found::Unusable, _) => None,
         };
         let session = facts.session.as_deref().map(|session| self.pipeline.keys.hide(session));
-        let own = self.pipeline.own_headers();
-        let spoofed: Vec<&str> = own.iter().zip(self.spoofed).filter(|(_, sent)| *sent).map(|(name, _)| *name).collect();
+        let token = self.token(facts, resolution);
+        let spoofed = self.own_headers_sent();
         let decision = Decision {
             snapshot: self.snapshot.as_deref(),
             resolution,
@@ -208,8 +229,19 @@ impl Judgement {
             session: session.as_deref(),
             api: facts.api,
             spoofed: &spoofed,
+            token: token.as_deref(),
         };
         encode::answer(&decision, &self.pipeline.publish)
+    }
+
+    /// What the attempts of an override will say of themselves.
+    fn token(&self, facts: &Facts, resolution: &Resolution) -> Option<String> {
+        if !self.pipeline.feedback || resolution.outcome != Outcome::Override {
+            return None;
+        }
+        let model = self.snapshot.as_deref().zip(resolution.model).map(|(snapshot, id)| snapshot.model(id).name.to_string());
+        let own_name = matches!((&facts.model, &model), (Found::Value(sent), Some(name)) if sent == name);
+        Token { model, own_name, length: self.length }.seal(&self.pipeline.keys, self.pipeline.monitor.now())
     }
 
     fn record(&mut self, facts: &Facts, resolution: &Resolution, id: &str, start: Instant) {
@@ -230,6 +262,11 @@ impl Judgement {
         );
         let elapsed = self.spent + start.elapsed();
         self.guard.decided(&DecisionEvent { outcome: resolution.outcome, reason: resolution.reason, model, tenant, elapsed });
+    }
+
+    fn own_headers_sent(&self) -> Vec<&str> {
+        let own = self.pipeline.own_headers();
+        own.into_iter().zip(self.spoofed).filter(|(_, sent)| *sent).map(|(name, _)| name).collect()
     }
 
     fn warn_too_late(&self) {
@@ -258,8 +295,11 @@ impl Intake for Judgement {
                 Found::Value(id) if id.len() <= 128 => Some(id),
                 _ => None,
             };
+            this.length = attempt::length_of(&request);
             let own = this.pipeline.own_headers();
-            this.spoofed = own.map(|name| !name.is_empty() && request.header(name).next().is_some());
+            // Headers that Envoy does not show may hold anything: then ours are removed unseen.
+            let unseen = !matches!(message.request, Some(Request::RequestHeaders(_)));
+            this.spoofed = own.map(|name| !name.is_empty() && (unseen || request.header(name).next().is_some()));
             let rules = &this.pipeline.rules;
             let needs = this.snapshot.as_ref().map(|snapshot| rules.needs(snapshot)).unwrap_or_default();
             this.reader = Some(Reader::new(&request, &rules.plan, needs, &rules.limits));
@@ -305,5 +345,9 @@ impl Intake for Judgement {
 
     fn must_refuse_late(&self) -> bool {
         !self.refused && self.reader.as_ref().is_some_and(Reader::has_duplicate)
+    }
+
+    fn forged(&self) -> Vec<String> {
+        self.own_headers_sent().into_iter().map(str::to_owned).collect()
     }
 }

@@ -4,7 +4,11 @@
 //!
 //! Maps are lists of entries here, which is the same on the wire and cheaper than hashing names that are read once.
 
+mod access_log;
+
 use bytes::Bytes;
+
+pub use access_log::{HttpLogEntries, HttpLogEntry, LogMessage, ResponseFlags, log_type};
 
 /// `priority_group`'s override, from the vendored proto.
 pub mod priority_group {
@@ -77,6 +81,18 @@ impl BodyMode {
             3 => Self::BufferedPartial,
             4 => Self::FullDuplexStreamed,
             _ => Self::Unknown,
+        }
+    }
+
+    /// The number on the wire; NONE for a mode that is not known.
+    #[must_use]
+    pub const fn to_number(self) -> u64 {
+        match self {
+            Self::None | Self::Unknown => 0,
+            Self::Streamed => 1,
+            Self::Buffered => 2,
+            Self::BufferedPartial => 3,
+            Self::FullDuplexStreamed => 4,
         }
     }
 }

@@ -6,8 +6,10 @@
 
 pub mod affinity;
 pub mod chain;
+mod cooling;
 pub mod endpoint;
 pub mod matching;
+pub mod naming;
 pub mod sticky;
 pub mod trace;
 
@@ -19,6 +21,7 @@ use trace::{Considered, Trace};
 
 use crate::catalog::snapshot::{Mode, ModelId, Snapshot, Tenant, TenantId, UnknownModelPolicy};
 use crate::extract::{Facts, Found, Trouble};
+use crate::health::Seen;
 use crate::outcome::{HealthEffect, OnTrouble, Outcome, Reason};
 use crate::session::{Answer, Placement, State};
 
@@ -63,10 +66,29 @@ pub struct Resolution {
     pub number: Option<u64>,
 }
 
-/// Judges a request. The trace hears of every rule that was considered; `&mut ()` listens to nothing and costs nothing.
-pub fn resolve(snapshot: &Snapshot, policy: Policy, facts: &Facts, session: &State, trace: &mut impl Trace) -> Resolution {
-    let (tenant, model, placement, number) = (None, None, None, None);
-    let mut judge = Judge { snapshot, policy, session, trace, tenant, model, left_out: Vec::new(), placement, number };
+/// Judges a request, given what is known of its session and of the clusters' health. The trace hears of every rule that was
+/// considered; `&mut ()` listens to nothing and costs nothing.
+pub fn resolve(
+    snapshot: &Snapshot,
+    policy: Policy,
+    facts: &Facts,
+    session: &State,
+    seen: Seen<'_>,
+    trace: &mut impl Trace,
+) -> Resolution {
+    let mut judge = Judge {
+        snapshot,
+        policy,
+        session,
+        seen,
+        trace,
+        tenant: None,
+        model: None,
+        left_out: Vec::new(),
+        placement: None,
+        number: None,
+        health: HealthEffect::AsWritten,
+    };
     let verdict = judge.verdict(facts);
     let (outcome, reason, chain) = match verdict {
         Verdict::Chain(reason, chain) => match judge.tenant().map(|tenant| tenant.mode) {
@@ -82,8 +104,8 @@ pub fn resolve(snapshot: &Snapshot, policy: Policy, facts: &Facts, session: &Sta
         }
         Verdict::Unjudged(reason) => (Outcome::PassThrough, reason, Vec::new()),
     };
-    let Judge { tenant, model, left_out, placement, number, .. } = judge;
-    Resolution { outcome, reason, health: HealthEffect::AsWritten, tenant, model, chain, left_out, placement, number }
+    let Judge { tenant, model, left_out, placement, number, health, .. } = judge;
+    Resolution { outcome, reason, health, tenant, model, chain, left_out, placement, number }
 }
 
 enum Verdict {
@@ -106,12 +128,14 @@ struct Judge<'a, T> {
     snapshot: &'a Snapshot,
     policy: Policy,
     session: &'a State,
+    seen: Seen<'a>,
     trace: &'a mut T,
     tenant: Option<TenantId>,
     model: Option<ModelId>,
     left_out: Vec<LeftOut>,
     placement: Option<Arc<Placement>>,
     number: Option<u64>,
+    health: HealthEffect,
 }
 
 impl<'a, T: Trace> Judge<'a, T> {
@@ -221,6 +245,9 @@ impl<'a, T: Trace> Judge<'a, T> {
         if let Err(refused) = self.place(&mut steps) {
             return refused;
         }
+        let (mut steps, health) = cooling::reorder(self.snapshot, steps, self.model, self.seen, self.trace);
+        self.health = health;
+        // Of what health leaves, so that a cluster that cools moves its own sessions only.
         self.stick(&mut steps, named);
         let most = self.snapshot.defaults.max_attempts;
         if steps.len() > most {

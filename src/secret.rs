@@ -8,6 +8,10 @@ use arc_swap::ArcSwap;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
+mod seal;
+
+use seal::Seals;
+
 /// How many hexadecimal digits of a hash are shown: 64 bits, enough to tell sessions apart.
 const DIGITS: usize = 16;
 
@@ -17,7 +21,13 @@ const REFRESH: Duration = Duration::from_secs(5);
 /// Clones share the keys: all of them change when the file does.
 #[derive(Clone)]
 pub struct Keys {
-    signing: Arc<ArcSwap<Hmac<Sha256>>>,
+    ring: Arc<ArcSwap<Ring>>,
+}
+
+/// The keys in use.
+struct Ring {
+    signing: Hmac<Sha256>,
+    seals: Seals,
 }
 
 impl std::fmt::Debug for Keys {
@@ -48,10 +58,10 @@ impl Keys {
     pub fn random() -> Result<Self, BadSecret> {
         let mut key = [0_u8; 32];
         getrandom::fill(&mut key).map_err(|error| BadSecret(format!("no random key can be made: {error}")))?;
-        Ok(Self::from_key(&key))
+        Ok(Self::from_keys(&[&key]))
     }
 
-    /// The first line of a secret file that is not empty. A key has at least 16 characters.
+    /// The lines of a secret file that are not empty: the first signs, all verify. A key has at least 16 characters.
     ///
     /// # Errors
     /// There is no line, or a key that is too short.
@@ -60,20 +70,28 @@ impl Keys {
         if lines.peek().is_none() {
             return Err(BadSecret("the secret file holds no key: write one key a line, at least 16 characters each".to_owned()));
         }
-        let mut first = None;
-        for line in lines {
-            if line.len() < 16 {
-                return Err(BadSecret("a key in the secret file has fewer than 16 characters".to_owned()));
-            }
-            first.get_or_insert(line);
+        let lines: Vec<&[u8]> = lines.map(str::as_bytes).collect();
+        if lines.iter().any(|line| line.len() < 16) {
+            return Err(BadSecret("a key in the secret file has fewer than 16 characters".to_owned()));
         }
-        Ok(Self::from_key(first.unwrap_or_default().as_bytes()))
+        Ok(Self::from_keys(&lines))
     }
 
-    fn from_key(key: &[u8]) -> Self {
-        // HMAC takes keys of any length, so that this cannot fail; an empty key stands in for the impossible.
-        let signing = Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&Default::default()));
-        Self { signing: Arc::new(ArcSwap::from_pointee(signing)) }
+    fn from_keys(keys: &[&[u8]]) -> Self {
+        let signing = keyed(keys.first().copied().unwrap_or_default());
+        Self { ring: Arc::new(ArcSwap::from_pointee(Ring { signing, seals: Seals::new(keys) })) }
+    }
+
+    /// A text that only holders of the keys can read or make; different each time. `None` if there is no randomness.
+    #[must_use]
+    pub fn seal(&self, content: &[u8]) -> Option<String> {
+        self.ring.load().seals.seal(content)
+    }
+
+    /// What was sealed with any of the keys; `None` for everything else.
+    #[must_use]
+    pub fn open(&self, text: &str) -> Option<Vec<u8>> {
+        self.ring.load().seals.open(text)
     }
 
     /// Takes over the keys of the file whenever it changes, for as long as it is polled. A file that is bad or away changes nothing.
@@ -96,7 +114,7 @@ impl Keys {
     fn take_over(&self, path: &str, text: &str) {
         match Self::parse(text) {
             Ok(new) => {
-                self.signing.store(new.signing.load_full());
+                self.ring.store(new.ring.load_full());
                 tracing::info!(path, "the keys of secret_file are in use");
             }
             Err(BadSecret(why)) => tracing::warn!(path, why, "secret_file cannot be used: the keys before it stay in use"),
@@ -111,7 +129,7 @@ impl Keys {
     }
 
     fn sign(&self, text: &str) -> [u8; 32] {
-        let mut mac = self.signing.load().as_ref().clone();
+        let mut mac = self.ring.load().signing.clone();
         mac.update(text.as_bytes());
         mac.finalize().into_bytes().into()
     }
@@ -128,6 +146,11 @@ impl Keys {
         }
         shown
     }
+}
+
+/// HMAC takes keys of any length, so that this cannot fail; an empty key stands in for the impossible.
+fn keyed(key: &[u8]) -> Hmac<Sha256> {
+    Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&Default::default()))
 }
 
 #[cfg(test)]

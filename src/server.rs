@@ -30,6 +30,7 @@ pub use self::signal::Signals;
 use self::worker::{Shared, Worker};
 use crate::admin;
 use crate::catalog::store::Store;
+use crate::feedback::{AccessLog, Monitor};
 use crate::pipeline::affinity::Affinity;
 use crate::secret::Keys;
 use crate::settings::{Address, Settings};
@@ -110,7 +111,10 @@ pub struct Parts<P> {
     pub keys: Keys,
     /// Asks the session directory for explanations, and says how it is.
     pub affinity: Arc<Affinity>,
+    pub monitor: Arc<Monitor>,
     pub processor: P,
+    /// Receives Envoy's access log while feedback is on.
+    pub feedback: Option<AccessLog>,
 }
 
 /// The admin side of a server, running; the gRPC side can be started.
@@ -128,14 +132,14 @@ impl<P: Processor> Server<P> {
     pub fn start(listeners: Listeners, parts: Parts<P>) -> Self {
         let phase = watch::channel(Phase::Serving).0;
         let readiness = Readiness { store: parts.store.clone(), phase: phase.subscribe() };
-        let state = {
-            let Parts { settings, keys, metrics, affinity, .. } = &parts;
-            admin::State::new(settings.rules(), keys.clone(), metrics.clone(), affinity.clone(), readiness.clone())
-        };
+        let Parts { settings, keys, metrics, affinity, monitor, .. } = &parts;
+        let (rules, readiness_seen) = (settings.rules(), readiness.clone());
+        let state = admin::State::new(rules, keys.clone(), metrics.clone(), affinity.clone(), readiness_seen, monitor.clone());
         let Listeners { listen, admin, probe } = listeners;
         info!(admin = admin.shown(), "listening for admin on {}", admin.shown());
         let mut tasks = JoinSet::new();
-        tasks.spawn(http::serve(admin, admin::routes(state.clone()), phase.subscribe()));
+        let full = state.clone().open_to_changes(admin.is_local());
+        tasks.spawn(http::serve(admin, admin::routes(full), phase.subscribe()));
         if let Some(probe) = probe {
             info!(probe = probe.shown(), "listening for probes on {}", probe.shown());
             tasks.spawn(http::serve(probe, admin::probe_routes(state), phase.subscribe()));
@@ -196,7 +200,8 @@ impl<P: Processor> Server<P> {
         };
         let (mut workers, mut ended) = (Vec::new(), JoinSet::new());
         for index in 0..std::thread::available_parallelism()?.get() {
-            let routes = Routes { processor: self.parts.processor.clone(), health: health.clone() };
+            let Parts { processor, feedback, .. } = &self.parts;
+            let routes = Routes { processor: processor.clone(), feedback: feedback.clone(), health: health.clone() };
             let (worker, end) = Worker::start(index, routes, shared.clone())?;
             workers.push(worker);
             ended.spawn(async {

@@ -15,6 +15,7 @@ use std::time::Duration;
 use crate::explain::Rules;
 use crate::extract;
 use crate::extract::source::Plan;
+use crate::health;
 pub use crate::outcome::OnTrouble;
 use crate::resolve::Policy;
 use crate::session::template::Template;
@@ -33,6 +34,7 @@ pub struct Settings {
     pub extract: Extract,
     pub limits: Limits,
     pub session: Session,
+    pub feedback: Feedback,
     pub server: Server,
     pub secret_file: Option<String>,
     pub telemetry: Telemetry,
@@ -172,6 +174,28 @@ pub struct Limits {
     pub decision_deadline: Duration,
 }
 
+/// What Envoy's access log tells of attempts, and what comes of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Feedback {
+    pub enabled: bool,
+    /// Entries of other logs are not ours.
+    pub log_name: String,
+    /// Statuses that count as failures.
+    pub statuses: Vec<u16>,
+    pub cooling: health::Policy,
+}
+
+impl Default for Feedback {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            log_name: "cascade".to_owned(),
+            statuses: vec![429, 500, 502, 503, 504, 529],
+            cooling: health::Policy::default(),
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct Server {
     /// How long streams may go on after SIGTERM.
@@ -212,6 +236,7 @@ impl Default for Settings {
             },
             limits: Limits::default(),
             session: Session::default(),
+            feedback: Feedback::default(),
             server: Server { drain: Duration::from_secs(10), max_concurrent_streams: 1024, max_message: 64 * MIB },
             secret_file: None,
             telemetry: Telemetry { log: "info".to_owned(), log_format: LogFormat::Text },
@@ -250,7 +275,12 @@ impl Limits {
     /// The limits that reading a request is held to.
     #[must_use]
     pub fn extract(&self) -> extract::Limits {
-        extract::Limits { max_body: self.max_body, max_depth: self.max_depth, session_scan: self.session_scan }
+        extract::Limits {
+            max_body: self.max_body,
+            max_decompressed: self.max_decompressed,
+            max_depth: self.max_depth,
+            session_scan: self.session_scan,
+        }
     }
 }
 

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CORE: [&str; 11] = [
+const CORE: [&str; 12] = [
     "catalog",
     "diagnostic",
     "document",
     "expectations",
     "explain",
     "extract",
+    "health",
     "names",
     "outcome",
     "resolve",
@@ -29,16 +30,18 @@ const WALLS: &[(&str, &[&str])] = &[
     ("extract", &["document"]),
     // A catalog is compiled without a request.
     ("catalog", &["diagnostic", "document", "names", "outcome"]),
+    // Cooldowns know no catalog and no clock.
+    ("health", &[]),
     // A decision knows no bytes and no protobuf.
     // A directory's answer is data; nobody is asked for it.
     ("session", &[]),
-    ("resolve", &["catalog", "diagnostic", "extract", "names", "outcome", "session"]),
-    ("resolve/tests", &["catalog", "document", "explain", "settings"]),
-    ("resolve/affinity/tests", &["catalog", "explain", "extract", "outcome", "session"]),
-    ("resolve/sticky/tests", &["catalog", "explain", "session"]),
-    ("resolve/properties", &["catalog", "explain", "extract", "outcome"]),
-    ("explain", &["catalog", "diagnostic", "extract", "outcome", "resolve", "session"]),
-    ("expectations", &["catalog", "diagnostic", "explain", "extract", "outcome", "resolve", "session"]),
+    ("resolve", &["catalog", "diagnostic", "extract", "health", "names", "outcome", "session"]),
+    ("resolve/tests", &["catalog", "document", "explain", "health", "settings"]),
+    ("resolve/affinity/tests", &["catalog", "explain", "extract", "health", "outcome", "session"]),
+    ("resolve/sticky/tests", &["catalog", "explain", "health", "session"]),
+    ("resolve/properties", &["catalog", "explain", "extract", "health", "outcome"]),
+    ("explain", &["catalog", "diagnostic", "extract", "health", "outcome", "resolve", "session"]),
+    ("expectations", &["catalog", "diagnostic", "explain", "extract", "health", "outcome", "resolve", "session"]),
     ("shipped", &["catalog", "document", "expectations", "explain"]),
     // Envoy's vocabulary: it writes down what was decided.
     ("proto", &[]),
@@ -48,12 +51,15 @@ const WALLS: &[(&str, &[&str])] = &[
     ("extproc/codec", &["encode", "proto"]),
     ("extproc/intake", &["extract", "proto"]),
     ("extproc/service", &["encode", "pipeline", "proto"]),
+    ("extproc/upstream", &["encode", "pipeline", "proto"]),
     ("extproc", &[]),
     ("secret", &[]),
-    ("settings", &["catalog", "diagnostic", "document", "explain", "extract", "outcome", "resolve", "session"]),
+    ("settings", &["catalog", "diagnostic", "document", "explain", "extract", "health", "outcome", "resolve", "session"]),
     ("telemetry", &["catalog", "names", "outcome", "session", "settings", "diagnostic"]),
     // The shell of sessions: whom to ask, how long an answer holds.
     ("directory", &["session", "settings", "telemetry"]),
+    // What Envoy tells of attempts becomes health.
+    ("feedback", &["catalog", "health", "proto", "secret", "settings", "telemetry"]),
     // The shell of the catalog: files, URLs, time.
     ("catalog/store", &["telemetry"]),
     ("catalog/watch", &["catalog", "diagnostic", "expectations", "explain", "settings", "telemetry"]),
@@ -69,6 +75,8 @@ const WALLS: &[(&str, &[&str])] = &[
             "explain",
             "extproc",
             "extract",
+            "feedback",
+            "health",
             "outcome",
             "proto",
             "resolve",
@@ -78,8 +86,23 @@ const WALLS: &[(&str, &[&str])] = &[
             "telemetry",
         ],
     ),
-    ("admin", &["catalog", "explain", "extract", "outcome", "pipeline", "secret", "server", "settings", "telemetry"]),
-    ("server", &["admin", "catalog", "pipeline", "secret", "settings", "telemetry"]),
+    (
+        "admin",
+        &[
+            "catalog",
+            "explain",
+            "extract",
+            "feedback",
+            "health",
+            "outcome",
+            "pipeline",
+            "secret",
+            "server",
+            "settings",
+            "telemetry",
+        ],
+    ),
+    ("server", &["admin", "catalog", "feedback", "pipeline", "secret", "settings", "telemetry"]),
 ];
 
 /// May import everything: they put the parts together.

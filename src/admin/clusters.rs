@@ -1,53 +1,100 @@
-//! `/clusters`: what the catalog says of each cluster, and how Cascade sees its health. Without feedback every cluster counts as
-//! healthy; cooling by hand comes with it.
+//! `/clusters`: what the catalog says of each cluster and how Cascade sees its health; and the two levers for a person: take a
+//! cluster out for a while, bring one back. They turn nobody away: a cooling cluster only comes last.
 
-use axum::extract::{Path, State as Given};
+use std::collections::HashMap;
+use std::time::{Duration, UNIX_EPOCH};
+
+use axum::extract::{Path, Query, State as Given};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::State;
 use super::error::Problem;
-use crate::catalog::snapshot::Snapshot;
+use crate::catalog::snapshot::{Cluster, Snapshot};
+use crate::health::{self, Cooldown, Moment};
+use crate::telemetry::time::rfc3339;
+
+/// How long a cluster cools if nobody says.
+const SECONDS: u64 = 60;
+/// A day. Who means longer drains the cluster in the catalog.
+const MAX_SECONDS: u64 = 86_400;
 
 pub(super) async fn list(Given(state): Given<State>) -> Response {
     let Some(snapshot) = state.readiness.store.current() else { return Problem::no_catalog().into_response() };
-    let mut clusters: Vec<Value> = snapshot
-        .clusters
-        .iter()
-        .map(|cluster| {
-            let provider = cluster.provider.and_then(|provider| snapshot.providers.get(provider.index()));
-            let tags: Vec<&str> =
-                cluster.tags.iter().filter_map(|tag| snapshot.tags.get(tag.index())).map(String::as_str).collect();
-            json!({
-                "name": cluster.name.as_str(),
-                "provider": provider.map(ToString::to_string),
-                "tags": tags,
-                "drained": cluster.drain.is_some(),
-                "state": "healthy",
-            })
-        })
-        .collect();
+    let mut clusters: Vec<Value> = snapshot.clusters.iter().map(|cluster| one(&state, &snapshot, cluster)).collect();
     clusters.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
     Json(json!({"revision": snapshot.revision.to_string(), "clusters": clusters})).into_response()
 }
 
-pub(super) async fn cool(Given(state): Given<State>, Path(name): Path<String>) -> Problem {
-    not_available(&state, &name)
+fn one(state: &State, snapshot: &Snapshot, cluster: &Cluster) -> Value {
+    let provider = cluster.provider.and_then(|provider| snapshot.providers.get(provider.index()));
+    let tags: Vec<&str> = cluster.tags.iter().filter_map(|tag| snapshot.tags.get(tag.index())).map(String::as_str).collect();
+    let known = state.monitor.cluster(cluster.name.as_str()).unwrap_or_default();
+    let now = state.monitor.now();
+    let under_way = |cooldown: &&Cooldown| cooldown.is_cooling(now);
+    let whole = known.whole.as_ref().filter(under_way);
+    let mut models: Vec<_> = known.models.iter().filter(|(_, cooldown)| under_way(cooldown)).collect();
+    models.sort_by_key(|(model, _)| (*model).clone());
+    json!({
+        "name": cluster.name.as_str(),
+        "provider": provider.map(ToString::to_string),
+        "tags": tags,
+        "drained": cluster.drain.is_some(),
+        "state": if whole.is_some() || !models.is_empty() { "cooling" } else { "healthy" },
+        "reason": whole.map(|cooldown| cooldown.cause.as_str()),
+        "since": whole.map(|cooldown| time(cooldown.since)),
+        "until": whole.map(|cooldown| time(cooldown.until)),
+        "models": models.iter().map(|(model, cooldown)| (model.to_string(), cooldown_json(cooldown))).collect::<Map<_, _>>(),
+        "failures_in_a_row": known.failures,
+        "last_failure": last_failure(&known),
+    })
 }
 
-pub(super) async fn clear(Given(state): Given<State>, Path(name): Path<String>) -> Problem {
-    not_available(&state, &name)
+fn last_failure(known: &health::Cluster) -> Value {
+    known.last_failure.map_or(Value::Null, |(at, cause)| json!({"at": time(at), "reason": cause.as_str()}))
 }
 
-fn not_available(state: &State, name: &str) -> Problem {
-    let known = |snapshot: &Snapshot| snapshot.cluster_ids.contains_key(name);
-    if state.readiness.store.current().is_some_and(|snapshot| !known(&snapshot)) {
-        return Problem::new(StatusCode::NOT_FOUND, "the catalog has no such cluster", "GET /clusters lists them");
+fn cooldown_json(cooldown: &Cooldown) -> Value {
+    json!({"reason": cooldown.cause.as_str(), "since": time(cooldown.since), "until": time(cooldown.until)})
+}
+
+fn time(moment: Moment) -> String {
+    rfc3339(UNIX_EPOCH + Duration::from_millis(moment.0))
+}
+
+pub(super) async fn cool(
+    Given(state): Given<State>,
+    Path(name): Path<String>,
+    Query(query): Query<HashMap<String, String>>,
+) -> Response {
+    let seconds = match query.get("seconds").map(|text| text.parse::<u64>()) {
+        None => SECONDS,
+        Some(Ok(seconds)) if (1..=MAX_SECONDS).contains(&seconds) => seconds,
+        Some(_) => {
+            let hint = format!("seconds is a whole number from 1 to {MAX_SECONDS}; for longer, drain the cluster in the catalog");
+            return Problem::new(StatusCode::BAD_REQUEST, "this is no time to cool for", hint).into_response();
+        }
+    };
+    change(&state, &name, |state| state.monitor.cool(&name, Duration::from_secs(seconds)))
+}
+
+pub(super) async fn clear(Given(state): Given<State>, Path(name): Path<String>) -> Response {
+    change(&state, &name, |state| state.monitor.clear(&name))
+}
+
+/// Answers with the cluster as it is afterwards.
+fn change(state: &State, name: &str, act: impl FnOnce(&State)) -> Response {
+    let Some(snapshot) = state.readiness.store.current() else { return Problem::no_catalog().into_response() };
+    let Some(id) = snapshot.cluster_ids.get(name) else {
+        let problem = Problem::new(StatusCode::NOT_FOUND, "the catalog has no such cluster", "GET /clusters lists them");
+        return problem.into_response();
+    };
+    if !state.may_change {
+        let hint = "let `admin` listen on a loopback address or a Unix socket, or set `drained: true` in the catalog";
+        let what = "clusters are not changed at an address that others may reach";
+        return Problem::new(StatusCode::FORBIDDEN, what, hint).into_response();
     }
-    Problem::new(
-        StatusCode::NOT_IMPLEMENTED,
-        "this version does not cool clusters",
-        "set `drained: true` on the cluster in the catalog: it takes effect within seconds",
-    )
+    act(state);
+    Json(one(state, &snapshot, snapshot.cluster(*id))).into_response()
 }

@@ -1,5 +1,7 @@
 //! `POST /explain`: the decision for a request that is described, not sent. The names are those of the flags of `cascade explain`.
 
+use std::time::Instant;
+
 use axum::body::Bytes;
 use axum::extract::State as Given;
 use axum::extract::rejection::BytesRejection;
@@ -26,11 +28,12 @@ async fn answer(state: &State, body: Result<Bytes, BytesRejection>) -> Result<Va
         body.map_err(|error| Problem::new(error.status(), "the body cannot be read", format!("send at most {MAX_BODY} bytes")))?;
     let question = parse(&body).map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error, EXAMPLE))?;
     let snapshot = state.readiness.store.current().ok_or_else(Problem::no_catalog)?;
-    let State { rules, keys, affinity, .. } = state.clone();
+    let State { rules, keys, affinity, monitor, .. } = state.clone();
     let runtime = tokio::runtime::Handle::current();
     let explain = move || {
         let session = |facts: &Facts| runtime.block_on(affinity.state(facts, affinity.ask(&snapshot, facts)));
-        core::explain_with(&snapshot, &rules, &question, &|session| keys.hide(session), &session).to_json()
+        let look = monitor.look(Instant::now());
+        core::explain_with(&snapshot, &rules, &question, look.seen(), &|session| keys.hide(session), &session).to_json()
     };
     tokio::task::spawn_blocking(explain).await.map_err(|_| Problem::internal())
 }

@@ -35,6 +35,9 @@ pub(super) async fn healthz(Given(state): Given<State>) -> Response {
 
 pub(super) async fn metrics(Given(state): Given<State>, headers: HeaderMap) -> Response {
     let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let (text, kind) = state.metrics.text(accepts.contains("application/openmetrics-text"));
+    let snapshot = state.readiness.store.current();
+    let clusters = snapshot.iter().flat_map(|snapshot| &snapshot.clusters).map(|cluster| cluster.name.as_str());
+    let clusters: Vec<(&str, bool)> = clusters.map(|name| (name, state.monitor.is_cooling(name))).collect();
+    let (text, kind) = state.metrics.page(accepts.contains("application/openmetrics-text"), &clusters);
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }

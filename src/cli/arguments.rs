@@ -130,6 +130,9 @@ pub(super) struct Explain {
     /// How many attempts to show; by default one for each group of the chain.
     #[arg(long, value_name = "N")]
     pub(super) attempts: Option<usize>,
+    /// A cluster that cools, or `CLUSTER=MODEL` for one model on it; may be repeated.
+    #[arg(long, value_name = "CLUSTER[=MODEL]")]
+    pub(super) cooling: Vec<String>,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(super) format: Format,
 }

@@ -11,6 +11,7 @@ use crate::diagnostic::Diagnostic;
 use crate::directory::Sessions;
 use crate::explain::{Question, explain_with};
 use crate::extract::Facts;
+use crate::health::Seen;
 use crate::pipeline::affinity::Affinity;
 use crate::secret::Keys;
 use crate::telemetry::Metrics;
@@ -59,6 +60,7 @@ fn answer(arguments: &Explain) -> Result<String, Trouble> {
         body,
         random: arguments.random,
         attempts: arguments.attempts,
+        cooling: arguments.cooling.clone(),
     };
     let said = |error: String| Trouble::Said(error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -68,7 +70,7 @@ fn answer(arguments: &Explain) -> Result<String, Trouble> {
     let session =
         |facts: &Facts| runtime.block_on(async { affinity.state(facts, affinity.ask(&accepted.snapshot, facts)).await });
     let hide = |session: &str| keys.hide(session);
-    let explanation = explain_with(&accepted.snapshot, &settings.rules(), &question, &hide, &session);
+    let explanation = explain_with(&accepted.snapshot, &settings.rules(), &question, Seen::well(), &hide, &session);
     Ok(match arguments.format {
         Format::Json => format!("{:#}\n", explanation.to_json()),
         Format::Text => explanation.to_text(colour(&io::stdout())),

@@ -15,6 +15,7 @@ use crate::catalog::watch::{First, Following, Loader};
 use crate::diagnostic::Diagnostic;
 use crate::directory::Sessions;
 use crate::extproc::service::Processor;
+use crate::feedback::{AccessLog, Monitor};
 use crate::pipeline::Pipeline;
 use crate::pipeline::affinity::Affinity;
 use crate::secret::Keys;
@@ -99,7 +100,13 @@ async fn serve(settings: Settings) -> ExitCode {
         }
     };
     let affinity = Arc::new(Affinity::new(&settings, sessions, keys.clone()));
-    let pipeline = Pipeline::new(&settings, store.clone(), metrics.clone(), keys.clone(), affinity.clone());
+    let monitor = Arc::new(Monitor::new(settings.feedback.cooling));
+    tokio::spawn(Arc::clone(&monitor).follow());
+    let feedback = settings
+        .feedback
+        .enabled
+        .then(|| AccessLog::new(&settings, store.clone(), monitor.clone(), metrics.clone(), keys.clone()));
+    let pipeline = Pipeline::new(&settings, store.clone(), metrics.clone(), keys.clone(), monitor.clone(), affinity.clone());
     let max_message = usize::try_from(settings.server.max_message).unwrap_or(usize::MAX);
     let processor = Processor::new(Arc::new(pipeline), max_message);
     let listeners = match Listeners::bind(&settings).await {
@@ -109,7 +116,7 @@ async fn serve(settings: Settings) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let server = Server::start(listeners, Parts { settings, store, metrics, keys, affinity, processor });
+    let server = Server::start(listeners, Parts { settings, store, metrics, keys, affinity, monitor, processor, feedback });
     if first.is_err() {
         tokio::select! {
             first = following.first() => if let First::Invalid { diagnostics, files } = first {

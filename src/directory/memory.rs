@@ -37,10 +37,11 @@ impl Memory {
     pub fn get(&self, key: &str) -> Option<Answer> {
         let hash = hash(key);
         let (answer, until) = self.answers.get(&hash)?;
-        if Instant::now() < until {
+        let now = Instant::now();
+        if now < until {
             return Some(answer);
         }
-        self.answers.remove(&hash);
+        self.answers.remove_if(&hash, |(_, until)| *until <= now);
         None
     }
 

@@ -3,6 +3,7 @@
 //! with an explicit append action.
 
 use super::wire::Writer;
+use crate::proto::BodyMode;
 
 /// The oneof of a message, and with it the only kind of answer it may get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,7 +18,7 @@ pub enum Kind {
 
 impl Kind {
     /// The field of `ProcessingResponse`.
-    const fn tag(self) -> u32 {
+    pub(super) const fn tag(self) -> u32 {
         match self {
             Self::RequestHeaders => 1,
             Self::ResponseHeaders => 2,
@@ -78,6 +79,21 @@ pub fn unchanged(kind: Kind) -> Reply {
     writer.into_bytes()
 }
 
+/// Answers the headers with nothing decided yet, but without the headers that no client may send.
+#[must_use]
+pub fn cleaned(forged: &[String]) -> Reply {
+    if forged.is_empty() {
+        return unchanged(Kind::RequestHeaders);
+    }
+    let mut writer = Writer::with_capacity(64);
+    writer.message(Kind::RequestHeaders.tag(), |response| {
+        response.message(1, |common| {
+            common.message(2, |mutation| forged.iter().for_each(|name| mutation.text(2, name)));
+        });
+    });
+    writer.into_bytes()
+}
+
 /// Gives a piece of a FULL_DUPLEX_STREAMED body back as it came.
 #[must_use]
 pub fn streamed(kind: Kind, chunk: &[u8], end_of_stream: bool) -> Reply {
@@ -97,9 +113,32 @@ fn streamed_piece(mutation: &mut Writer, chunk: &[u8], end_of_stream: bool) {
     });
 }
 
+/// The wish that Envoy keep a body which decides nothing (fact 9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeepBody {
+    /// As announced: an override replaces the whole processing mode.
+    pub response_body: BodyMode,
+}
+
+impl KeepBody {
+    /// A complete `ProcessingMode`. What is left out would not mean "as it is" but Envoy's default, which sends the response headers.
+    /// Header and trailer modes are not announced; nobody here needs them, unless a response body is to follow.
+    fn write(self, mode: &mut Writer) {
+        const SEND: u64 = 1;
+        const SKIP: u64 = 2;
+        let response = if self.response_body == BodyMode::None { SKIP } else { SEND };
+        mode.number(1, SEND);
+        mode.number(2, response);
+        // 3, the request body: NONE.
+        mode.number(4, self.response_body.to_number());
+        mode.number(5, SKIP);
+        mode.number(6, SKIP);
+    }
+}
+
 /// Answers a message with a decision.
 #[must_use]
-pub fn deciding(kind: Kind, answer: &Answer) -> Reply {
+pub fn deciding(kind: Kind, answer: &Answer, keep_body: Option<KeepBody>) -> Reply {
     let mut writer = Writer::with_capacity(1024);
     let metadata = match answer {
         Answer::Proceed { reroute, headers, metadata } => {
@@ -109,6 +148,9 @@ pub fn deciding(kind: Kind, answer: &Answer) -> Reply {
                 }
                 response.message(1, |common| proceed(common, *reroute, headers));
             });
+            if let Some(keep) = keep_body {
+                writer.message(9, |mode| keep.write(mode));
+            }
             metadata
         }
         Answer::Refuse { refusal, metadata } => {
@@ -147,7 +189,7 @@ fn refuse(response: &mut Writer, refusal: &Refusal) {
 }
 
 /// `HeaderValueOption` with `raw_value` and OVERWRITE_IF_EXISTS_OR_ADD.
-fn set_header(mutation: &mut Writer, tag: u32, name: &str, value: &str) {
+pub(super) fn set_header(mutation: &mut Writer, tag: u32, name: &str, value: &str) {
     const OVERWRITE_IF_EXISTS_OR_ADD: u64 = 2;
     mutation.message(tag, |option| {
         option.message(1, |header| {

@@ -30,7 +30,7 @@ fn an_answer_that_clears_the_route_cache_also_mutates_headers() {
     for headers in [HeaderChanges::default(), HeaderChanges { set: vec![("a".into(), "b".into())], remove: vec!["c".into()] }] {
         for kind in [Kind::RequestHeaders, Kind::RequestBody] {
             let answer = Answer::Proceed { reroute: true, headers: headers.clone(), metadata: Metadata::default() };
-            let decoded = decode(&reply::deciding(kind, &answer));
+            let decoded = decode(&reply::deciding(kind, &answer, None));
             let common = match decoded.response.unwrap() {
                 Response::RequestHeaders(headers) => headers.response.unwrap(),
                 Response::RequestBody(body) => body.response.unwrap(),
@@ -86,7 +86,7 @@ fn a_refusal_speaks_the_clients_api() {
         refusal: refusal::of(Reason::BodyTooLarge, Api::OpenAi, &Found::Nothing),
         metadata: Metadata::default(),
     };
-    let Some(Response::ImmediateResponse(response)) = decode(&reply::deciding(Kind::RequestBody, &answer)).response else {
+    let Some(Response::ImmediateResponse(response)) = decode(&reply::deciding(Kind::RequestBody, &answer, None)).response else {
         panic!("a refusal is an immediate response")
     };
     assert_eq!(response.status.unwrap().code, 413);

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::Question;
 
-const FIELDS: [&str; 9] = ["model", "tenant", "session", "path", "method", "headers", "body", "random", "attempts"];
+const FIELDS: [&str; 10] = ["model", "tenant", "session", "path", "method", "headers", "body", "random", "attempts", "cooling"];
 
 impl Question {
     /// Takes an object with the names of the explain flags. `headers` is an object of texts or lists of texts; `body` is a text, or
@@ -34,6 +34,7 @@ impl Question {
             },
             random: number(object, "random")?,
             attempts: number(object, "attempts")?.map(|number| usize::try_from(number).unwrap_or(usize::MAX)),
+            cooling: cooling(object.get("cooling"))?,
         })
     }
 }
@@ -53,6 +54,15 @@ fn number(object: &Map<String, Value>, name: &str) -> Result<Option<u64>, String
         None | Some(Value::Null) => Ok(None),
         Some(Value::Number(number)) => number.as_u64().map(Some).ok_or_else(wrong),
         Some(Value::String(text)) => text.parse().map(Some).map_err(|_| wrong()),
+        Some(_) => Err(wrong()),
+    }
+}
+
+fn cooling(value: Option<&Value>) -> Result<Vec<String>, String> {
+    let wrong = || "`cooling` is a list of clusters, each `cluster` or `cluster=model`".to_owned();
+    match value {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(items)) => items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong)).collect(),
         Some(_) => Err(wrong()),
     }
 }
@@ -87,7 +97,8 @@ mod tests {
     fn a_question_has_the_names_of_the_flags() {
         let question = Question::from_json(&json!({
             "model": "m", "tenant": "t", "session": null, "path": "/v1/messages", "method": "POST",
-            "headers": {"a": "1", "b": ["2", "3"]}, "body": {"model": "x"}, "random": "18446744073709551615", "attempts": 3
+            "headers": {"a": "1", "b": ["2", "3"]}, "body": {"model": "x"}, "random": "18446744073709551615", "attempts": 3,
+            "cooling": ["c", "d=m"]
         }));
         let expected = Question {
             model: Some("m".to_owned()),
@@ -99,6 +110,7 @@ mod tests {
             body: Some(br#"{"model":"x"}"#.to_vec()),
             random: Some(u64::MAX),
             attempts: Some(3),
+            cooling: vec!["c".to_owned(), "d=m".to_owned()],
         };
         assert_eq!(question, Ok(expected));
     }
@@ -114,6 +126,7 @@ mod tests {
             (json!({"body": 1}), "`body`"),
             (json!({"random": -1}), "`random`"),
             (json!({"attempts": "x"}), "`attempts`"),
+            (json!({"cooling": "c"}), "`cooling`"),
         ] {
             let error = Question::from_json(&question).unwrap_err();
             assert!(error.contains(word), "{error}");

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use crate::encode::reply::{self, Answer, Kind, Reply};
+use crate::encode::reply::{self, Answer, KeepBody, Kind, Reply};
 use crate::proto::{BodyMode, HttpBody, ProcessingRequest, Request};
 
 /// The largest piece of a body that is sent back: Envoy refuses streamed pieces over 64 KiB, and the frame needs some room.
@@ -27,6 +27,8 @@ pub trait Intake {
     fn is_ready(&self) -> bool;
     /// True if what came after the decision has to be refused.
     fn must_refuse_late(&self) -> bool;
+    /// Names of our own headers that the client sent: they go with the first answer, whatever is decided later.
+    fn forged(&self) -> Vec<String>;
 }
 
 /// Why the rest of a body is not read.
@@ -80,6 +82,10 @@ pub struct Exchange {
     state: State,
     mode: BodyMode,
     response_mode: BodyMode,
+    /// Envoy has announced its modes.
+    announced: bool,
+    /// The head has decided, though a body comes: the answer may tell Envoy to keep it.
+    body_unneeded: bool,
     /// observability_mode: Envoy wants no answers.
     silent: bool,
     held: VecDeque<Bytes>,
@@ -101,6 +107,8 @@ impl Default for Exchange {
             state: State::Start,
             mode: BodyMode::Buffered,
             response_mode: BodyMode::None,
+            announced: false,
+            body_unneeded: false,
             silent: false,
             held: VecDeque::new(),
             held_end: End::Open,
@@ -157,13 +165,23 @@ impl Exchange {
             self.state = State::Pass;
             return Vec::new();
         }
-        let mut replies = vec![reply::deciding(kind, answer)];
+        let mut replies = vec![reply::deciding(kind, answer, self.keep_body(kind))];
         if refused {
             self.held.clear();
             return replies;
         }
         self.release(&mut replies);
         replies
+    }
+
+    /// Asks Envoy not to send a body that changes nothing. FULL_DUPLEX_STREAMED does not listen (fact 9a), and where responses are
+    /// processed in that mode or in one that is not known here, a complete override cannot be written.
+    fn keep_body(&self, kind: Kind) -> Option<KeepBody> {
+        use BodyMode::{Buffered, BufferedPartial, None as Nothing, Streamed};
+        let switchable = matches!(self.mode, Buffered | BufferedPartial | Streamed);
+        let known = matches!(self.response_mode, Nothing | Buffered | BufferedPartial | Streamed);
+        let asked = self.announced && self.body_unneeded && kind == Kind::RequestHeaders;
+        (asked && switchable && known).then_some(KeepBody { response_body: self.response_mode })
     }
 
     /// True while the client's bytes are awaited and only a clock of ours can end the wait.
@@ -197,6 +215,7 @@ impl Exchange {
     fn configure(&mut self, message: &ProcessingRequest) {
         self.silent = message.observability_mode;
         if let Some(config) = &message.protocol_config {
+            self.announced = true;
             self.mode = BodyMode::from_number(config.request_body_mode);
             self.response_mode = BodyMode::from_number(config.response_body_mode);
         }
@@ -219,6 +238,7 @@ impl Exchange {
             return self.decide(Kind::RequestHeaders);
         }
         if intake.needs_no_body() {
+            self.body_unneeded = true;
             return self.decide(Kind::RequestHeaders);
         }
         match self.mode {
@@ -233,7 +253,7 @@ impl Exchange {
             }
             BodyMode::Buffered | BodyMode::BufferedPartial => {
                 self.state = State::AwaitBody;
-                Step::reply(reply::unchanged(Kind::RequestHeaders))
+                Step::reply(reply::cleaned(&intake.forged()))
             }
             BodyMode::Streamed | BodyMode::Unknown | BodyMode::None => {
                 intake.cut(Cut::ModeTooLate);
@@ -352,7 +372,7 @@ impl Exchange {
 }
 
 /// A chunk as pieces that Envoy accepts; the mark of the end on the last one. An empty chunk without it needs no answer.
-fn pieces(kind: Kind, chunk: &[u8], end_of_stream: bool) -> Vec<Reply> {
+pub(super) fn pieces(kind: Kind, chunk: &[u8], end_of_stream: bool) -> Vec<Reply> {
     if chunk.is_empty() {
         return if end_of_stream { vec![reply::streamed(kind, chunk, true)] } else { Vec::new() };
     }

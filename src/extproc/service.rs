@@ -18,12 +18,16 @@ use tower::Service;
 
 use super::codec::ExtProcCodec;
 use super::exchange::Exchange;
+use super::upstream::{self, Upstream};
 use crate::encode::reply::Reply;
+use crate::pipeline::attempt::Attempt;
 use crate::pipeline::{Judgement, Pipeline};
 use crate::proto::ProcessingRequest;
 
 /// The name of Envoy's service, as health checks ask for it.
 pub const SERVICE: &str = "envoy.service.ext_proc.v3.ExternalProcessor";
+/// Says which of Envoy's two filters a stream comes from; absent for the one that asks for decisions.
+const ROLE_HEADER: &str = "x-cascade-role";
 const PROCESS: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
 
 /// `envoy.service.ext_proc.v3.ExternalProcessor`.
@@ -80,6 +84,9 @@ impl StreamingService<ProcessingRequest> for Process {
     type Future = std::future::Ready<Result<Response<Replies>, Status>>;
 
     fn call(&mut self, request: Request<Streaming<ProcessingRequest>>) -> Self::Future {
+        if request.metadata().get(ROLE_HEADER).is_some_and(|role| role == upstream::ROLE) {
+            return std::future::ready(Ok(Response::new(attempt(self.0.attempt(), request.into_inner()))));
+        }
         let conversation = Conversation {
             messages: request.into_inner(),
             exchange: Exchange::default(),
@@ -93,6 +100,23 @@ impl StreamingService<ProcessingRequest> for Process {
         });
         std::future::ready(Ok(Response::new(Box::pin(replies))))
     }
+}
+
+/// The stream of an attempt: nothing is awaited but Envoy.
+fn attempt(attempt: Attempt, messages: Streaming<ProcessingRequest>) -> Replies {
+    let state = (Upstream::new(attempt), messages, VecDeque::new());
+    Box::pin(unfold(state, |(mut upstream, mut messages, mut replies)| async {
+        loop {
+            if let Some(reply) = replies.pop_front() {
+                return Some((Ok(reply), (upstream, messages, replies)));
+            }
+            match messages.message().await {
+                Ok(Some(message)) => replies.extend(upstream.on(&message)),
+                // A reset by Envoy ends the attempt; there is nobody to tell.
+                Ok(None) | Err(_) => return None,
+            }
+        }
+    }))
 }
 
 struct Conversation {

@@ -1,6 +1,8 @@
 //! Whose API a path belongs to, and where that API keeps the model: in the body, or in the path itself. It reads the path and the
 //! content type alone; it never looks into a body.
 
+use std::ops::Range;
+
 use super::Api;
 use super::path::decode;
 
@@ -36,6 +38,17 @@ pub enum BodyKind {
 
 const OPENAI: [&[&str]; 6] =
     [&["chat", "completions"], &["completions"], &["responses"], &["embeddings"], &["moderations"], &["rerank"]];
+
+/// Which bytes of the path (without its query) are the model, if the API keeps it there.
+#[must_use]
+pub fn model_in_path(path: &str) -> Option<Range<usize>> {
+    let segments: Vec<&str> = path.split('/').collect();
+    let segments = segments.as_slice();
+    let model = google_model(segments).or_else(|| bedrock_model(segments)).or_else(|| azure_model(segments))?;
+    // It is a part of the path: the distance between the two is its offset.
+    let start = (model.as_ptr() as usize).checked_sub(path.as_ptr() as usize)?;
+    Some(start..start + model.len())
+}
 
 impl Dialect {
     /// Reads the path without its query. Anything may stand before the part that is the API's own.

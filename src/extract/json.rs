@@ -44,6 +44,8 @@ struct Target {
     /// How many leading segments have been seen at least once.
     seen: usize,
     slot: Slot,
+    /// Where the opening quote of the text stands that was found last.
+    start: usize,
     /// Closed: the object that holds the last segment has ended, nothing can change the slot.
     closed: bool,
 }
@@ -97,6 +99,9 @@ pub struct Scanner {
     utf8: Utf8,
     /// The current chunk holds bytes below 0x20, so that strings have to be searched for them too.
     has_controls: bool,
+    /// How many bytes came before the current chunk, and where in the document the byte stands that is looked at.
+    before: usize,
+    at: usize,
     failed: Option<Malformed>,
 }
 
@@ -109,6 +114,7 @@ impl Scanner {
             matched: 0,
             seen: 0,
             slot: Slot::Absent,
+            start: 0,
             closed: false,
         });
         let targets: Vec<Target> = targets.collect();
@@ -124,6 +130,8 @@ impl Scanner {
             text: Capture::default(),
             utf8: Utf8::default(),
             has_controls: false,
+            before: 0,
+            at: 0,
             failed: None,
         }
     }
@@ -138,6 +146,7 @@ impl Scanner {
         }
         self.has_controls = has_controls(chunk);
         let result = self.utf8.push(chunk).and_then(|()| self.scan(chunk));
+        self.before = self.before.saturating_add(chunk.len());
         self.failed = result.err();
         result
     }
@@ -164,6 +173,12 @@ impl Scanner {
     #[must_use]
     pub fn slot(&self, index: usize) -> &Slot {
         &self.targets[index].slot
+    }
+
+    /// Where the opening quote of the slot's text stands, in bytes from the start of the document.
+    #[must_use]
+    pub fn starts_at(&self, index: usize) -> usize {
+        self.targets[index].start
     }
 
     /// True if nothing that may still come can change the slot, other than a duplicate key that is refused.
@@ -201,6 +216,7 @@ impl Scanner {
                     &tail[blank..]
                 }
                 _ => {
+                    self.at = self.before + (chunk.len() - rest.len());
                     self.step(byte)?;
                     tail
                 }
@@ -278,7 +294,9 @@ impl Scanner {
         for target in &mut self.targets {
             if depth > 0 && target.matched == depth && target.segments.len() == depth {
                 wanted = true;
-                if !is_text {
+                if is_text {
+                    target.start = self.at;
+                } else {
                     target.slot = Slot::NotText;
                 }
             }

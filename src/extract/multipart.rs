@@ -1,6 +1,8 @@
 //! A `multipart/form-data` scanner that finds the text of a few named parts while the body streams by. Parts with a filename are
 //! skipped without a copy; a border may fall anywhere. It knows no model.
 
+use std::ops::Range;
+
 use memchr::memmem;
 
 use super::json::{MAX_VALUE, Malformed, Slot};
@@ -204,6 +206,27 @@ impl Scanner {
         self.borrowed = 2;
         Ok(&rest[consumed..])
     }
+}
+
+/// Which bytes of a whole body are the content of the last part with this name that is no file.
+#[must_use]
+pub fn content_of(body: &[u8], boundary: &str, name: &str) -> Option<Range<usize>> {
+    let delimiter = format!("\r\n--{boundary}").into_bytes();
+    let mut borders: Vec<usize> = memmem::find_iter(body, &delimiter).collect();
+    let mut starts: Vec<usize> = borders.iter().map(|at| at + delimiter.len()).collect();
+    // The first delimiter may lack its line break.
+    if body.starts_with(&delimiter[2..]) {
+        starts.insert(0, delimiter.len() - 2);
+    } else if !borders.is_empty() {
+        borders.remove(0);
+    }
+    let parts = starts.into_iter().zip(borders);
+    let content = parts.filter_map(|(start, end)| {
+        let headers = memmem::find(body.get(start..end)?, b"\r\n\r\n")?;
+        let is_wanted = part_name(body.get(start..start + headers)?).is_some_and(|found| found == name);
+        is_wanted.then_some(start + headers + 4..end)
+    });
+    content.last()
 }
 
 /// The name of a part that is no file.

@@ -3,14 +3,15 @@
 
 use std::sync::LazyLock;
 
+use super::body::Scanner;
 use super::dialect::{BodyKind, Dialect, ModelPlace};
-use super::form;
+use super::encoding::{Decoder, Failure};
 use super::head::{self, Head};
-use super::json::{self, Malformed, Slot};
-use super::multipart;
+use super::json::{self, Slot};
 use super::path::split_target;
 use super::source::{OnDuplicateKey, Plan, Pointer, Source};
 use super::{Facts, Found, Limits, Origins, Trouble};
+use super::{form, multipart};
 
 /// Which fields a decision waits for. The model is always needed; the others are read when they come along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,10 +53,7 @@ struct Field {
 enum Body {
     /// No field can come from it.
     Ignored,
-    Json(Box<json::Scanner>),
-    Multipart(Box<multipart::Scanner>),
-    /// Kept until its end: a form is small.
-    Form(form::Scanner),
+    Read(Box<Decoder>),
     /// It could hold a field, and cannot be read.
     Unreadable(&'static str),
 }
@@ -81,17 +79,11 @@ impl Reader {
         let nothing_awaited = model.candidates.is_empty()
             && (!needs.tenant || tenant.candidates.is_empty())
             && (!needs.session || session.candidates.is_empty());
-        let encoded = match head::header(head, "content-encoding") {
-            Found::Value(encoding) => !encoding.eq_ignore_ascii_case("identity"),
-            Found::Nothing => false,
-            Found::Unusable => true,
-        };
-        let body = if nothing_awaited {
-            Body::Ignored
-        } else if encoded {
-            Body::Unreadable("the body is compressed")
-        } else {
-            wanted.body(limits, plan.on_duplicate_key)
+        let body = match head::header(head, "content-encoding") {
+            _ if nothing_awaited => Body::Ignored,
+            Found::Value(encoding) => wanted.body(limits, plan.on_duplicate_key, &encoding),
+            Found::Nothing => wanted.body(limits, plan.on_duplicate_key, ""),
+            Found::Unusable => Body::Unreadable("the body's content-encoding is not clear"),
         };
         Self {
             model,
@@ -127,10 +119,8 @@ impl Reader {
         }
         let result = match &mut self.body {
             Body::Ignored => Ok(()),
-            Body::Json(scanner) => scanner.push(chunk),
-            Body::Multipart(scanner) => scanner.push(chunk),
-            Body::Form(form) => form.push(chunk),
-            Body::Unreadable(why) => Err(Malformed(why)),
+            Body::Read(decoder) => decoder.push(chunk),
+            Body::Unreadable(why) => Err(Failure::Malformed(why)),
         };
         self.note(result);
         if self.rest_known_at.is_none() && self.knows_the_rest() {
@@ -151,9 +141,7 @@ impl Reader {
             }
         }
         let result = match &mut self.body {
-            Body::Json(scanner) if self.trouble.is_none() => scanner.finish(),
-            Body::Multipart(scanner) if self.trouble.is_none() => scanner.finish(),
-            Body::Form(form) if self.trouble.is_none() => form.finish(),
+            Body::Read(decoder) if self.trouble.is_none() => decoder.finish(),
             _ => Ok(()),
         };
         self.note(result);
@@ -167,11 +155,12 @@ impl Reader {
         self.ended = true;
     }
 
-    fn note(&mut self, result: Result<(), Malformed>) {
-        if let Err(Malformed(why)) = result {
-            self.trouble = Some(Trouble::Malformed(why));
-        } else if self.has_duplicate() && self.trouble.is_none() {
-            self.trouble = Some(Trouble::DuplicateKey);
+    fn note(&mut self, result: Result<(), Failure>) {
+        match result {
+            Err(Failure::Malformed(why)) => self.trouble = Some(Trouble::Malformed(why)),
+            Err(Failure::TooLarge) => self.trouble = Some(Trouble::TooLarge),
+            Ok(()) if self.has_duplicate() && self.trouble.is_none() => self.trouble = Some(Trouble::DuplicateKey),
+            Ok(()) => {}
         }
     }
 
@@ -179,9 +168,7 @@ impl Reader {
     #[must_use]
     pub fn has_duplicate(&self) -> bool {
         match &self.body {
-            Body::Json(scanner) => scanner.has_duplicate(),
-            Body::Multipart(scanner) => scanner.has_duplicate(),
-            Body::Form(form) => form.has_duplicate(),
+            Body::Read(decoder) => decoder.scanner().has_duplicate(),
             Body::Ignored | Body::Unreadable(_) => false,
         }
     }
@@ -229,9 +216,7 @@ impl Reader {
 
     fn slot(&self, index: usize) -> (&Slot, bool) {
         match &self.body {
-            Body::Json(scanner) => (scanner.slot(index), scanner.is_settled(index)),
-            Body::Multipart(scanner) => (scanner.slot(index), scanner.is_settled(index)),
-            Body::Form(form) => (form.slot(index), form.is_settled()),
+            Body::Read(decoder) => decoder.scanner().slot(index),
             Body::Ignored | Body::Unreadable(_) => (&Slot::Absent, true),
         }
     }
@@ -322,14 +307,18 @@ impl Wanted<'_> {
         }
     }
 
-    fn body(self, limits: &Limits, on_duplicate: OnDuplicateKey) -> Body {
-        match self.kind {
-            BodyKind::Json => Body::Json(Box::new(json::Scanner::new(&self.pointers, limits.max_depth, on_duplicate))),
+    fn body(self, limits: &Limits, on_duplicate: OnDuplicateKey, encoding: &str) -> Body {
+        let scanner = match self.kind {
+            BodyKind::Json => Scanner::Json(Box::new(json::Scanner::new(&self.pointers, limits.max_depth, on_duplicate))),
             BodyKind::Multipart { boundary } => {
-                Body::Multipart(Box::new(multipart::Scanner::new(boundary, self.names, on_duplicate)))
+                Scanner::Multipart(Box::new(multipart::Scanner::new(boundary, self.names, on_duplicate)))
             }
-            BodyKind::Form => Body::Form(form::Scanner::new(self.names, on_duplicate)),
-            BodyKind::Other => Body::Ignored,
+            BodyKind::Form => Scanner::Form(form::Scanner::new(self.names, on_duplicate)),
+            BodyKind::Other => return Body::Ignored,
+        };
+        match Decoder::new(encoding, scanner, limits.max_decompressed) {
+            Some(decoder) => Body::Read(Box::new(decoder)),
+            None => Body::Unreadable("the body has a content-encoding that is not known here"),
         }
     }
 }

@@ -114,6 +114,10 @@ pub struct EnvoySetup {
     pub max_retries: Option<u32>,
     /// `request_attributes` of ext_proc.
     pub request_attributes: Vec<String>,
+    /// Envoy's access log reaches the processor: every attempt, and requests that ended for want of a host (facts 28 and 35).
+    pub feedback: bool,
+    /// The processor sees every attempt as well (fact 27).
+    pub upstream_role: bool,
     /// Headers that Envoy adds to answers, in its format language.
     pub response_headers: Vec<(String, String)>,
 }
@@ -140,6 +144,8 @@ impl EnvoySetup {
             refresh_cluster_on_retry: true,
             max_retries: Some(1000),
             request_attributes: Vec::new(),
+            feedback: false,
+            upstream_role: false,
             response_headers: Vec::new(),
         }
     }

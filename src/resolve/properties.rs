@@ -9,6 +9,7 @@ use crate::catalog::compile::compile;
 use crate::catalog::load::SourceFile;
 use crate::catalog::snapshot::Snapshot;
 use crate::explain::{Explanation, Question, Rules, explain};
+use crate::health::Seen;
 use crate::outcome::Outcome;
 
 const CLUSTERS: [&str; 6] = ["c0", "c1", "c2", "c3", "c4", "c5"];
@@ -199,7 +200,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_answer_goes_beyond_what_the_catalog_allows(document in catalog(), shuffle in any::<prop::sample::Index>()) {
+    fn no_answer_goes_beyond_what_the_catalog_allows(document in catalog(), shuffle in any::<prop::sample::Index>(), cooling in some_of(&CLUSTERS, 6)) {
         let mut files = files(&document);
         let first = snapshot(&files);
         let shift = shuffle.index(files.len());
@@ -211,14 +212,20 @@ proptest! {
         for tenant in tenants {
             for model in MODELS.iter().map(|model| (*model).to_owned()).chain(["m1-x".to_owned(), "own".to_owned(), "nobody".to_owned(), String::new()]) {
                 let question = Question { model: Some(model), tenant: tenant.cloned(), ..Question::default() };
-                let answer = explain(&first, &rules, &question, &|_| String::new());
+                let answer = explain(&first, &rules, &question, Seen::well(), &|_| String::new());
                 check(&document, &answer, tenant.map(String::as_str));
-                let again = explain(&second, &rules, &question, &|_| String::new());
+                let again = explain(&second, &rules, &question, Seen::well(), &|_| String::new());
                 let (mut one, mut other) = (answer.to_json(), again.to_json());
                 // Where a rule stands may differ, what it says may not.
                 one["considered"] = Value::Null;
                 other["considered"] = Value::Null;
                 prop_assert_eq!(one, other);
+                // Whatever cools, nobody may use more than before, and nobody is left with nothing.
+                let cooling = cooling.iter().map(|name| (*name).to_owned()).collect();
+                let sick = explain(&first, &rules, &Question { cooling, ..question }, Seen::well(), &|_| String::new());
+                check(&document, &sick, tenant.map(String::as_str));
+                prop_assert_eq!((sick.resolution.outcome, sick.resolution.reason), (answer.resolution.outcome, answer.resolution.reason));
+                prop_assert_eq!(sick.resolution.chain.is_empty(), answer.resolution.chain.is_empty());
             }
         }
     }

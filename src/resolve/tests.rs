@@ -9,6 +9,7 @@ use crate::catalog::compile::compile;
 use crate::catalog::load::SourceFile;
 use crate::document::{Format, parse};
 use crate::explain::{Question, Rules, explain};
+use crate::health::Seen;
 
 fn cases() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
@@ -54,7 +55,7 @@ fn every_case_gets_the_answer_it_expects() {
         for case in yaml(&folder.join("requests.yaml"))["requests"].as_array().unwrap() {
             let name = format!("{}: {}", folder.file_name().unwrap().display(), case["name"].as_str().unwrap());
             let question = Question::from_json(&case["ask"]).expect(&name);
-            let explanation = explain(&accepted.snapshot, &rules, &question, &|_| "hidden".to_owned());
+            let explanation = explain(&accepted.snapshot, &rules, &question, Seen::well(), &|_| "hidden".to_owned());
             let answer = summary(&explanation.to_json());
             for (key, expected) in case["expect"].as_object().unwrap() {
                 assert_eq!(&answer[key], expected, "{name}: {key} in\n{}", explanation.to_text(false));

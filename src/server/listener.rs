@@ -60,6 +60,12 @@ impl Listener {
         }
     }
 
+    /// True if only this machine reaches it.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.tcp_address().is_none_or(|address| address.ip().is_loopback())
+    }
+
     /// The next connection.
     ///
     /// # Errors

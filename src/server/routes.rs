@@ -1,4 +1,4 @@
-//! Which gRPC service a request is for. A table of two; a router would cost more than the decision it leads to.
+//! Which gRPC service a request is for. A table of three; a router would cost more than the decision it leads to.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -13,6 +13,7 @@ use tonic_health::pb::health_server::SERVICE_NAME as HEALTH;
 use tower::Service;
 
 use super::health;
+use crate::feedback::AccessLog;
 
 pub(super) type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
@@ -41,6 +42,7 @@ impl<T> Processor for T where
 #[derive(Debug, Clone)]
 pub(super) struct Routes<P> {
     pub(super) processor: P,
+    pub(super) feedback: Option<AccessLog>,
     pub(super) health: health::Service,
 }
 
@@ -55,6 +57,10 @@ impl<P: Processor> hyper::service::Service<Request<Incoming>> for Routes<P> {
             self.processor.clone().call(request)
         } else if service == HEALTH {
             self.health.clone().call(request)
+        } else if let (AccessLog::NAME, Some(feedback)) = (service, &self.feedback) {
+            feedback.clone().call(request)
+        } else if service == AccessLog::NAME {
+            Box::pin(async { Ok(Status::unimplemented("set feedback.enabled to receive the access log").into_http()) })
         } else {
             Box::pin(async { Ok(Status::unimplemented("no such service; there are ext_proc and grpc.health.v1").into_http()) })
         }

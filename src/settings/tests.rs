@@ -75,7 +75,7 @@ extract:
   on_duplicate_key: last
 limits: {max_body: 1MiB, max_decompressed: 2MiB, max_depth: 64, session_scan: 1KiB, body_wait: 2s, decision_deadline: 20ms}
 session: {directory: none, sticky: false, url: "http://d/{session}", key: k, timeout: 50ms, ttl: 30s, negative_ttl: 1s, capacity: 100000, learn: false, on_unavailable: continue}
-feedback: {enabled: false, log_name: cascade, statuses: [429, 529], consecutive_failures: 3, cooldown: 10s, max_cooldown: 5m, share: none}
+feedback: {enabled: true, log_name: attempts, statuses: [429, 529], consecutive_failures: 5, cooldown: 20s, max_cooldown: 1h, share: none}
 server: {drain: 1s, max_concurrent_streams: 100, max_message: 3MiB}
 secret_file: /etc/cascade/secret
 tls: {}
@@ -98,6 +98,10 @@ telemetry: {log: "warn,cascade=debug", log_format: json, otlp_endpoint: ""}
     assert_eq!((settings.extract.on_missing_model, settings.extract.on_malformed_body), (OnTrouble::Reject, OnTrouble::Reject));
     assert_eq!((settings.limits.max_body, settings.limits.decision_deadline), (1 << 20, Duration::from_millis(20)));
     assert_eq!((settings.server.max_concurrent_streams, settings.server.max_message), (100, 3 << 20));
+    let feedback = &settings.feedback;
+    assert_eq!((feedback.enabled, feedback.log_name.as_str(), feedback.statuses.as_slice()), (true, "attempts", &[429, 529][..]));
+    let cooling = feedback.cooling;
+    assert_eq!((cooling.consecutive_failures, cooling.cooldown.as_secs(), cooling.max_cooldown.as_secs()), (5, 20, 3600));
     assert_eq!(settings.secret_file.as_deref(), Some("/etc/cascade/secret"));
     assert_eq!(settings.telemetry.log_format, LogFormat::Json);
 }
@@ -142,7 +146,10 @@ fn each_fault_has_its_code_and_its_place() {
         ("session: {directory: http, url: \"http://{session}/s\"}\n", "bad-value 1:33"),
         ("session: {directory: http, url: \"ftp://d/{session}\"}\n", "bad-value 1:33"),
         ("session: {learn: true}\n", "not-available 1:18"),
-        ("feedback: {enabled: true}\n", "not-available 1:21"),
+        ("feedback: {cooldown: 10ms}\n", "bad-value 1:22"),
+        ("feedback: {cooldown: 10m}\n", "bad-value 1:22"),
+        ("feedback: {max_cooldown: 5s}\n", "bad-value 1:26"),
+        ("feedback: {statuses: [99]}\n", "bad-number 1:23"),
         ("feedback: {share: redis}\n", "not-available 1:19"),
         ("tls: {cert: a.pem}\n", "not-available 1:6"),
         ("telemetry: {otlp_endpoint: \"http://o\"}\n", "not-available 1:28"),

@@ -6,6 +6,7 @@ mod sessions;
 mod stream;
 
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::encoding::{EncodeLabelSet, prometheus_text, text};
@@ -76,6 +77,17 @@ struct CatalogLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AttemptLabels {
+    cluster: String,
+    class: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ClusterLabel {
+    cluster: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct BuildLabels {
     version: &'static str,
 }
@@ -96,6 +108,11 @@ pub struct Metrics {
     reload_failure: Counter,
     last_success: Gauge,
     stale: Gauge,
+    attempts: Family<AttemptLabels, Counter>,
+    cooling: Family<ClusterLabel, Gauge>,
+    rewrites: Family<ResultLabel, Counter>,
+    /// Held while a page is written, so that two scrapes do not mix what they show.
+    page: Mutex<()>,
 }
 
 impl fmt::Debug for Metrics {
@@ -132,6 +149,10 @@ impl Metrics {
             reload_failure: reloads.get_or_create_owned(&ResultLabel { result: "failure" }),
             last_success: Gauge::default(),
             stale: Gauge::default(),
+            attempts: Family::default(),
+            cooling: Family::default(),
+            rewrites: Family::default(),
+            page: Mutex::default(),
             registry: Registry::default(),
         };
         let r = &mut registry;
@@ -146,6 +167,17 @@ impl Metrics {
             "When the source last gave a good catalog",
             metrics.last_success.clone(),
         );
+        r.register(
+            "cascade_attempts",
+            "Attempts that Envoy told of, by cluster and what became of them",
+            metrics.attempts.clone(),
+        );
+        r.register(
+            "cascade_upstream_rewrites",
+            "Attempts that the upstream role saw, by what it changed",
+            metrics.rewrites.clone(),
+        );
+        r.register("cascade_cluster_cooling", "1 while the cluster or one of its models cools", metrics.cooling.clone());
         r.register("cascade_catalog_stale", "1 while the catalog in use is not what the source holds", metrics.stale.clone());
         Self { registry, ..metrics }
     }
@@ -190,6 +222,16 @@ impl Metrics {
         self.stale.set(i64::from(stale));
     }
 
+    /// An attempt ended. The cluster is one of the catalog's, the class one of a closed list.
+    pub fn attempt(&self, cluster: &str, class: &'static str) {
+        self.attempts.get_or_create(&AttemptLabels { cluster: cluster.to_owned(), class }).inc();
+    }
+
+    /// The upstream role saw an attempt; `result` is one of a closed list.
+    pub fn rewrite(&self, result: &'static str) {
+        self.rewrites.get_or_create(&ResultLabel { result }).inc();
+    }
+
     /// How many ext_proc streams are open now.
     #[must_use]
     pub fn streams_in_flight(&self) -> i64 {
@@ -201,6 +243,17 @@ impl Metrics {
     pub fn connection(&self) -> ConnectionGuard {
         self.connections.inc();
         ConnectionGuard(self.connections.clone())
+    }
+
+    /// [`Metrics::text`] with what cools at this moment: every cluster of the catalog and whether it does.
+    #[must_use]
+    pub fn page(&self, openmetrics: bool, clusters: &[(&str, bool)]) -> (String, &'static str) {
+        let _alone = self.page.lock().unwrap_or_else(PoisonError::into_inner);
+        self.cooling.clear();
+        for (cluster, cools) in clusters {
+            self.cooling.get_or_create(&ClusterLabel { cluster: (*cluster).to_owned() }).set(i64::from(*cools));
+        }
+        self.text(openmetrics)
     }
 
     /// The text of `/metrics` and its content type: Prometheus's, or OpenMetrics for those who ask for it.

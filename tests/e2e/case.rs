@@ -8,6 +8,7 @@ use cascade::catalog::compile::compile;
 use cascade::catalog::load::SourceFile;
 use cascade::document::{Format, parse};
 use cascade::explain::{DEFAULT_PATH, Question, Rules, explain};
+use cascade::health::Seen;
 use cascade::lab::{Request, Scratch};
 use cascade::settings::{self, read::Flags};
 use serde_json::{Value, json};
@@ -96,7 +97,7 @@ fn read(folder: &Path) -> Case {
 
     let requests = document["requests"].as_array().unwrap().iter().map(|entry| {
         let question = Question::from_json(&entry["ask"]).unwrap();
-        let explained = explain(&snapshot, &rules(&settings), &question, &|session| session.to_owned()).to_json();
+        let explained = explain(&snapshot, &rules(&settings), &question, Seen::well(), &|session| session.to_owned()).to_json();
         let served = match &entry["served"] {
             Value::Null => expected(&explained, &static_chain),
             ways => texts(ways),

@@ -5,12 +5,13 @@ use std::path::Path;
 
 use cascade::catalog::compile::compile;
 use cascade::catalog::load;
-use cascade::lab::{Envoy, Provider, Request, Scratch, Serve, envoy};
+use cascade::lab::{Envoy, Provider, Reply, Request, Scratch, Serve, envoy, eventually};
 
 use crate::answer::Answer;
 use crate::cases::CASCADE;
 use crate::gateway::{Gateway, chat, chat_of, ok};
 use crate::processor::{Processor, Script, at_body, hold_headers};
+use crate::town::LIMIT;
 
 /// Provider clusters of the examples and the ports they have there.
 const PROVIDERS: [(&str, u16); 4] =
@@ -47,7 +48,7 @@ async fn run(name: &str, script: Script) -> Gateway {
 
 #[tokio::test]
 async fn the_examples_are_accepted_by_envoy_as_they_are() {
-    for name in ["buffered", "full-duplex"] {
+    for name in ["buffered", "full-duplex", "full"] {
         ok(envoy::validate(&example(name)));
     }
 }
@@ -92,7 +93,7 @@ async fn the_full_duplex_example_falls_back_and_fails_open_once_the_health_check
 #[tokio::test]
 async fn the_examples_and_the_quickstart_catalog_belong_together() {
     let catalog = format!("{}/catalogs/quickstart", env!("CARGO_MANIFEST_DIR"));
-    for name in ["buffered", "full-duplex"] {
+    for name in ["buffered", "full-duplex", "full"] {
         let scratch = ok(Scratch::new());
         let serve = ok(Serve::start(Path::new(CASCADE), scratch.path(), &["--catalog", &catalog]).await);
         let (yaml, providers) = prepare(name).await;
@@ -111,6 +112,37 @@ async fn the_examples_and_the_quickstart_catalog_belong_together() {
         providers[0].answer_status(429);
         assert_eq!(way("gpt-4o").await, "openai_primary(429) azure_backup(200)", "{name}");
     }
+}
+
+/// Feedback, the providers' own names and a cluster with filters of its own (fact 38), as shipped.
+#[tokio::test]
+async fn the_full_example_learns_from_attempts_and_renames_models_beside_a_credential() {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let (catalog, settings) = (format!("{root}/catalogs/quickstart"), format!("{root}/examples/envoy/full.cascade.yaml"));
+    let scratch = ok(Scratch::new());
+    let serve = ok(Serve::start(Path::new(CASCADE), scratch.path(), &["--catalog", &catalog, "--config", &settings]).await);
+    let (yaml, providers) = prepare("full").await;
+    let by_port = "{socket_address: {address: 127.0.0.1, port_value: 50051}}";
+    let by_path = serve.grpc().to_string().replace("unix:", "{pipe: {path: ") + "}}";
+    let envoy = ok(Envoy::start_with(&yaml.replace(by_port, &by_path)).await);
+    let way = async |model: &str| {
+        let request = Request::post("/v1/chat/completions", format!("{{\"model\":\"{model}\",\"messages\":[]}}"));
+        ok(envoy.send(request).await).1.to_string()
+    };
+
+    assert_eq!(way("claude-sonnet").await, "anthropic_main(200)");
+    let seen = providers.iter().find(|provider| provider.name() == "anthropic_main").unwrap().seen().pop().unwrap();
+    assert_eq!(seen.model().as_deref(), Some("claude-sonnet-4-5-20250929"));
+    assert_eq!(seen.header("content-length"), Some(seen.body.len().to_string().as_str()));
+    assert_eq!(seen.header("x-api-key"), Some("replace-me"), "the filters of the cluster itself still run");
+
+    assert_eq!(way("gpt-4o").await, "openai_primary(200)");
+    providers[0].answer(|_| Reply::too_many(3600));
+    assert_eq!(way("gpt-4o").await, "openai_primary(429) azure_backup(200)");
+    let past_it = || async { (way("gpt-4o").await == "azure_backup(200)").then_some(()) };
+    ok(eventually("requests that go past the limited provider", LIMIT, past_it).await);
+    let clusters = ok(serve.admin(Request::get("/clusters")).await).text();
+    assert!(clusters.contains("rate_limited") && clusters.contains("gpt-4o"), "the token came back: {clusters}");
 }
 
 /// A cluster that Envoy lacks ends requests with 503 (fact 14), so no shipped catalog may name one that the examples lack.

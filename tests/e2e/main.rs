@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where it cannot go on")]
 
 mod answer;
+mod attempts;
 mod case;
 mod gateway;
 mod processor;
@@ -15,7 +16,9 @@ mod wire;
 
 mod body_modes;
 mod cases;
+mod clients;
 mod demo;
+mod encodings;
 mod examples;
 mod failures;
 mod life;

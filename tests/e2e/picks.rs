@@ -6,6 +6,7 @@ use std::fs;
 use cascade::catalog::compile::compile;
 use cascade::catalog::load::SourceFile;
 use cascade::explain::{Question, Rules, explain};
+use cascade::health::Seen;
 use cascade::lab::{Cluster, Envoy, EnvoySetup, Group, Provider, Request, Scratch};
 
 use crate::gateway::ok;
@@ -92,7 +93,7 @@ async fn explain_with_a_random_number_names_the_cluster_of_every_attempt() {
         for value in values(&mut random) {
             let question =
                 Question { model: Some(name.clone()), random: Some(value), attempts: Some(attempts), ..Question::default() };
-            let explanation = explain(&snapshot, &Rules::default(), &question, &|_| String::new());
+            let explanation = explain(&snapshot, &Rules::default(), &question, Seen::well(), &|_| String::new());
             let expected: Vec<String> =
                 explanation.attempts().iter().map(|attempt| format!("{}(503)", attempt.pick.unwrap_or("nobody"))).collect();
             let request =

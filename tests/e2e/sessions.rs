@@ -183,7 +183,7 @@ async fn a_directory_in_trouble_costs_a_request_its_affinity_and_nothing_else() 
     pool.directory.answer(|_| Reply::status(200).body("<html>"));
     assert_eq!(pool.send("reasoner", "b").await.0, 200);
     pool.directory.answer(|_| {
-        std::thread::sleep(Duration::from_secs(3));
+        tokio::task::block_in_place(|| std::thread::sleep(Duration::from_secs(3)));
         Reply::status(404)
     });
     let start = Instant::now();

@@ -32,11 +32,6 @@ async fn the_clusters_are_listed_with_their_state() {
     assert_eq!(names, ["left", "right", "spare"]);
     let right = &clusters["clusters"][1];
     assert_eq!((&right["provider"], &right["drained"], &right["state"]), (&"p".into(), &true.into(), &"healthy".into()));
-    let admin = cascade.admin().await;
-    let cool = http::post(&admin, "/clusters/left/cool?seconds=5", "").await;
-    assert_eq!(cool.status, 501, "{cool:?}");
-    assert!(cool.json()["hint"].as_str().unwrap().contains("drained"));
-    assert_eq!(http::post(&admin, "/clusters/nope/clear", "").await.status, 404);
 }
 
 #[tokio::test]

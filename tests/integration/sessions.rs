@@ -189,3 +189,25 @@ async fn replicas_with_one_secret_file_stick_alike() {
     }
     assert_eq!(chosen.len(), 2, "both clusters have sessions");
 }
+
+#[tokio::test]
+async fn the_sticky_header_is_the_sessions_own_number_and_never_the_clients() {
+    use envoy_types::pb::envoy::service::ext_proc::v3::processing_response::Response::RequestBody;
+    let home = Home::with_catalog("one");
+    let settings = [("PUBLISH__STICKY_HEADER", "x-pick")];
+    let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &settings).await;
+    let channel = grpc::connect(&cascade.listen().await).await;
+    let pick = async |headers: &[(&str, &str)]| {
+        let [_, answer] = Stream::open(&channel).await.unwrap().buffered(headers, body()).await;
+        let Some(RequestBody(answer)) = answer.response else { panic!("{answer:?}") };
+        let mutation = answer.response.unwrap().header_mutation.unwrap();
+        let set = mutation.set_headers.iter().filter_map(|option| option.header.as_ref()).find(|header| header.key == "x-pick");
+        let number = set.map(|header| String::from_utf8(header.raw_value.clone()).unwrap().parse::<u64>().unwrap());
+        (number, mutation.remove_headers)
+    };
+    let first = pick(&[("x-session-id", "s1")]).await;
+    assert!(first.0.is_some() && first.1.is_empty());
+    assert_eq!(pick(&[("x-session-id", "s1"), ("x-pick", "7")]).await, first);
+    assert_ne!(pick(&[("x-session-id", "s2")]).await, first);
+    assert_eq!(pick(&[("x-pick", "7")]).await, (None, vec!["x-pick".to_owned()]), "without a session there is none to set");
+}

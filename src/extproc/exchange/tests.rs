@@ -16,6 +16,7 @@ struct Counter {
     ended: bool,
     cut: Option<Cut>,
     refuse_after: Option<usize>,
+    forged: Vec<&'static str>,
 }
 
 impl Intake for Counter {
@@ -39,6 +40,9 @@ impl Intake for Counter {
     }
     fn must_refuse_late(&self) -> bool {
         self.refuse_after.is_some_and(|limit| self.read > limit)
+    }
+    fn forged(&self) -> Vec<String> {
+        self.forged.iter().map(|name| (*name).to_owned()).collect()
     }
 }
 
@@ -362,4 +366,66 @@ proptest! {
             prop_assert_eq!(words.last() == Some(&"trailers"), trailers);
         }
     }
+}
+
+#[test]
+fn where_the_head_decides_envoy_is_told_to_keep_the_body_and_nothing_else_changes() {
+    use envoy_types::pb::envoy::extensions::filters::http::ext_proc::v3::processing_mode::{BodySendMode, HeaderSendMode};
+
+    let first = |request_mode: i32, response_mode: i32, wanted: usize, ended: bool, answer: &Answer| {
+        let mut message = message(request_mode, head(ended));
+        message.protocol_config =
+            Some(ProtocolConfiguration { request_body_mode: request_mode, response_body_mode: response_mode });
+        let mut exchange = Exchange::default();
+        let mut step = exchange.on(message, &mut after(wanted));
+        step.replies.extend(exchange.answer(answer));
+        step.replies.first().and_then(|reply| ProcessingResponse::decode(reply.as_slice()).unwrap().mode_override)
+    };
+    for (request, response, headers) in [
+        (BUFFERED, NONE, HeaderSendMode::Skip),
+        (STREAMED, NONE, HeaderSendMode::Skip),
+        (PARTIAL, BUFFERED, HeaderSendMode::Send),
+        (BUFFERED, STREAMED, HeaderSendMode::Send),
+    ] {
+        let mode = first(request, response, 0, false, &proceed()).expect("a mode_override");
+        assert_eq!(mode.request_body_mode(), BodySendMode::None);
+        assert_eq!(mode.response_body_mode, response, "as announced");
+        assert_eq!((mode.request_header_mode(), mode.response_header_mode()), (HeaderSendMode::Send, headers));
+        assert_eq!((mode.request_trailer_mode(), mode.response_trailer_mode()), (HeaderSendMode::Skip, HeaderSendMode::Skip));
+    }
+    for (request, response, wanted, ended, answer) in [
+        (DUPLEX, NONE, 0, false, proceed()),
+        (BUFFERED, DUPLEX, 0, false, proceed()),
+        (BUFFERED, 77, 0, false, proceed()),
+        (NONE, NONE, 0, false, proceed()),
+        (BUFFERED, NONE, 0, true, proceed()),
+        (BUFFERED, NONE, 1, false, proceed()),
+        (STREAMED, NONE, 1, false, proceed()),
+        (BUFFERED, NONE, 0, false, refuse()),
+    ] {
+        assert_eq!(first(request, response, wanted, ended, &answer), None, "{request} {response} {wanted} {ended}");
+    }
+}
+
+#[test]
+fn a_body_that_comes_though_nobody_asked_is_answered() {
+    for mode in [BUFFERED, PARTIAL, STREAMED] {
+        assert_eq!(
+            converse(mode, &mut after(0), &proceed(), vec![head(false), body(b"x", true)]),
+            ["headers!", "body"],
+            "{mode}"
+        );
+    }
+}
+
+#[test]
+fn forged_headers_go_with_the_first_answer_even_if_trailers_alone_follow() {
+    let mut intake = Counter { wanted: 9, forged: vec!["x-ours"], ..Counter::default() };
+    let mut exchange = Exchange::default();
+    let step = exchange.on(message(BUFFERED, head(false)), &mut intake);
+    let response = ProcessingResponse::decode(step.replies[0].as_slice()).unwrap().response;
+    let Some(Response::RequestHeaders(answer)) = response else { panic!("{response:?}") };
+    let common = answer.response.unwrap();
+    assert_eq!(common.header_mutation.unwrap().remove_headers, ["x-ours"]);
+    assert!(!common.clear_route_cache);
 }

@@ -86,7 +86,16 @@ fn trouble_names_what_kept_the_body_from_being_read() {
         (&[JSON][..], r#"{"model":"m""#, Trouble::Malformed("the JSON ends too early")),
         (&[JSON], r#"{"model":"m","model":"n"}"#, Trouble::DuplicateKey),
         (&[JSON], r#"{"model":"m","padding":"xxxxxxxxxxxxxxxxxxxxxxxx"}"#, Trouble::TooLarge),
-        (&[JSON, ("content-encoding", "gzip")], r#"{"model":"m"}"#, Trouble::Malformed("the body is compressed")),
+        (
+            &[JSON, ("content-encoding", "rot13")],
+            r#"{"model":"m"}"#,
+            Trouble::Malformed("the body has a content-encoding that is not known here"),
+        ),
+        (
+            &[JSON, ("content-encoding", "gzip")],
+            r#"{"model":"m"}"#,
+            Trouble::Malformed("the body is not compressed as its content-encoding says"),
+        ),
     ] {
         let (facts, _) = request("/v1/responses", headers, Some(body)).read(&Plan::default(), Needs::default(), &limits);
         assert_eq!(facts.trouble, Some(trouble), "{body}");

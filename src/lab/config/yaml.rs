@@ -26,14 +26,14 @@ static_resources:
           "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
           stat_prefix: ingress
           access_log:
-{request_log}
+{request_log}{request_feedback}
           http_filters:
 {ext_proc}
           - name: envoy.filters.http.router
             typed_config:
               "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
               upstream_log:
-{attempt_log}
+{attempt_log}{attempt_feedback}{upstream_role}
           route_config:
             virtual_hosts:
             - name: providers
@@ -50,6 +50,9 @@ static_resources:
             request_log = access_log(10, "request", &format!(", decision: '%DYNAMIC_METADATA({DECISION_NAMESPACE})%'")),
             ext_proc = self.ext_proc(),
             attempt_log = access_log(14, "attempt", ", attempt: '%REQ(x-envoy-attempt-count)%'"),
+            request_feedback = self.feedback_log(10, "\n            filter: {response_flag_filter: {flags: [UH]}}"),
+            attempt_feedback = self.feedback_log(14, ""),
+            upstream_role = self.upstream_filters(),
             response_headers = self.response_headers(),
             route = self.route(),
             processor = self.processor(),
@@ -82,6 +85,47 @@ static_resources:
             untyped = self.untyped.join(", "),
             typed = self.typed.join(", "),
         )
+    }
+
+    fn feedback_log(&self, indent: usize, filter: &str) -> String {
+        if !self.feedback {
+            return String::new();
+        }
+        let pad = " ".repeat(indent);
+        format!(
+            r#"
+{pad}- name: envoy.access_loggers.http_grpc{filter}
+{pad}  typed_config:
+{pad}    "@type": type.googleapis.com/envoy.extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig
+{pad}    common_config:
+{pad}      log_name: cascade
+{pad}      transport_api_version: V3
+{pad}      buffer_flush_interval: 0.05s
+{pad}      grpc_service: {{envoy_grpc: {{cluster_name: processor}}}}
+{pad}      custom_tags: [{{tag: upstream_cluster, value: '%UPSTREAM_CLUSTER%'}}]
+{pad}    additional_request_headers_to_log: [x-cascade-decision, x-envoy-attempt-count]
+{pad}    additional_response_headers_to_log: [retry-after]"#
+        )
+    }
+
+    fn upstream_filters(&self) -> &'static str {
+        if !self.upstream_role {
+            return "";
+        }
+        r#"
+              upstream_http_filters:
+              - name: envoy.filters.http.ext_proc
+                typed_config:
+                  "@type": type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor
+                  grpc_service: {envoy_grpc: {cluster_name: processor}, initial_metadata: [{key: x-cascade-role, value: upstream}]}
+                  failure_mode_allow: true
+                  allow_mode_override: true
+                  allow_content_length_header: true
+                  request_attributes: [xds.cluster_name]
+                  processing_mode: {request_header_mode: SEND, request_body_mode: BUFFERED, response_header_mode: SKIP}
+              - name: envoy.filters.http.upstream_codec
+                typed_config:
+                  "@type": type.googleapis.com/envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec"#
     }
 
     fn response_headers(&self) -> String {

@@ -9,6 +9,7 @@ use crate::catalog::load::SourceFile;
 use crate::catalog::snapshot::Snapshot;
 use crate::explain::{Question, Rules, explain_with};
 use crate::extract::{Facts, Found, TenantClaim};
+use crate::health::Seen;
 use crate::outcome::OnTrouble;
 use crate::session::template::Template;
 use crate::session::{Answer, Fault, Placement, State, parse};
@@ -47,7 +48,7 @@ fn ask(model: &str, tenant: Option<&str>, answer: Answer) -> Value {
         ..Question::default()
     };
     let state = State { answer, seed: None };
-    explain_with(&catalog(), &Rules::default(), &question, &|_| String::new(), &|_| state.clone()).to_json()
+    explain_with(&catalog(), &Rules::default(), &question, Seen::well(), &|_| String::new(), &|_| state.clone()).to_json()
 }
 
 fn at(backend: &str) -> Answer {
@@ -123,7 +124,7 @@ fn without_an_answer_the_chain_stands_unless_the_operator_refuses() {
     let question = Question { model: Some("plain".to_owned()), ..Question::default() };
     for (answer, reason) in [(Answer::Unavailable(Fault::Garbage), "session_unavailable"), (Answer::Unknown, "model_chain")] {
         let state = State { answer, seed: None };
-        let told = explain_with(&catalog(), &rules, &question, &|_| String::new(), &|_| state.clone()).to_json();
+        let told = explain_with(&catalog(), &rules, &question, Seen::well(), &|_| String::new(), &|_| state.clone()).to_json();
         assert_eq!(told["reason"], reason);
     }
 }

@@ -6,6 +6,7 @@ use super::*;
 use crate::catalog::compile::compile;
 use crate::catalog::load::SourceFile;
 use crate::explain::{Question, Rules, explain_with};
+use crate::health::Seen;
 use crate::session::{Answer, State};
 
 const SESSIONS: u64 = 100_000;
@@ -115,7 +116,7 @@ fn a_repeat_of_a_group_takes_the_next_choice_and_starts_over_in_the_end() {
     let question = Question { model: Some("m".to_owned()), session: Some("s".to_owned()), ..Question::default() };
     let clusters = |seed, answer: Answer| {
         let state = State { answer, seed: Some(seed) };
-        let told = explain_with(&snapshot, &rules, &question, &|_| String::new(), &|_| state.clone()).to_json();
+        let told = explain_with(&snapshot, &rules, &question, Seen::well(), &|_| String::new(), &|_| state.clone()).to_json();
         let name = |group: &serde_json::Value| group["clusters"][0]["cluster_name"].as_str().unwrap().to_owned();
         told["chain"].as_array().unwrap().iter().map(name).collect::<String>()
     };

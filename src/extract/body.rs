@@ -1,0 +1,57 @@
+//! The readable forms of a body behind one face: JSON, multipart, a form. It passes bytes on and answers for what was found.
+
+use super::json::{Malformed, Slot};
+use super::{form, json, multipart};
+
+#[derive(Debug)]
+pub enum Scanner {
+    Json(Box<json::Scanner>),
+    Multipart(Box<multipart::Scanner>),
+    Form(form::Scanner),
+}
+
+impl Scanner {
+    /// Reads the next bytes.
+    ///
+    /// # Errors
+    /// The body is not what it claims to be.
+    pub fn push(&mut self, chunk: &[u8]) -> Result<(), Malformed> {
+        match self {
+            Self::Json(scanner) => scanner.push(chunk),
+            Self::Multipart(scanner) => scanner.push(chunk),
+            Self::Form(scanner) => scanner.push(chunk),
+        }
+    }
+
+    /// The body has ended.
+    ///
+    /// # Errors
+    /// It is not whole.
+    pub fn finish(&mut self) -> Result<(), Malformed> {
+        match self {
+            Self::Json(scanner) => scanner.finish(),
+            Self::Multipart(scanner) => scanner.finish(),
+            Self::Form(scanner) => scanner.finish(),
+        }
+    }
+
+    /// What was found for the slot, and whether that can still change.
+    #[must_use]
+    pub fn slot(&self, index: usize) -> (&Slot, bool) {
+        match self {
+            Self::Json(scanner) => (scanner.slot(index), scanner.is_settled(index)),
+            Self::Multipart(scanner) => (scanner.slot(index), scanner.is_settled(index)),
+            Self::Form(scanner) => (scanner.slot(index), scanner.is_settled()),
+        }
+    }
+
+    /// True if a key that decides the route stood twice and is refused.
+    #[must_use]
+    pub fn has_duplicate(&self) -> bool {
+        match self {
+            Self::Json(scanner) => scanner.has_duplicate(),
+            Self::Multipart(scanner) => scanner.has_duplicate(),
+            Self::Form(scanner) => scanner.has_duplicate(),
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! What Envoy tells of attempts: its access log, received on the gRPC port and off every request's path, classified, and turned
+//! into health. Decisions read the health; nothing here decides about a request.
+
+pub mod classify;
+mod codec;
+pub mod monitor;
+mod retry_after;
+pub mod service;
+pub mod token;
+
+pub use classify::Class;
+pub use monitor::Monitor;
+pub use service::AccessLog;

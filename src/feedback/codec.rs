@@ -1,0 +1,51 @@
+//! How the access log crosses gRPC: messages in, one empty answer at the end.
+
+use bytes::Buf;
+use prost::Message;
+use tonic::Status;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+
+use crate::proto::LogMessage;
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LogCodec;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Messages;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Nothing;
+
+impl Codec for LogCodec {
+    type Encode = ();
+    type Decode = LogMessage;
+    type Encoder = Nothing;
+    type Decoder = Messages;
+
+    fn encoder(&mut self) -> Nothing {
+        Nothing
+    }
+
+    fn decoder(&mut self) -> Messages {
+        Messages
+    }
+}
+
+impl Decoder for Messages {
+    type Item = LogMessage;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<LogMessage>, Status> {
+        let frame = buffer.copy_to_bytes(buffer.remaining());
+        LogMessage::decode(frame).map(Some).map_err(|_| Status::internal("the message is not a StreamAccessLogsMessage"))
+    }
+}
+
+impl Encoder for Nothing {
+    type Item = ();
+    type Error = Status;
+
+    fn encode(&mut self, (): (), _: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+}

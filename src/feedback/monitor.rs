@@ -1,0 +1,201 @@
+//! The health of clusters, shared: whoever learns of an attempt writes it here, and decisions read a small view of what cools. The
+//! rules of cooling are `health`'s; this adds a clock, a lock, a log line at each start and end, and nothing else.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use arc_swap::{ArcSwap, Guard};
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use tracing::info;
+
+use crate::health::{Change, Cluster, Event, Health, Moment, Policy, Seen, View};
+
+/// The shared state.
+#[derive(Debug)]
+pub struct Monitor {
+    started: Instant,
+    /// The wall clock at that instant: the time of day may be set while we run, and a cooldown must not jump with it.
+    base: Moment,
+    health: Mutex<Health>,
+    view: ArcSwap<View>,
+    changed: Notify,
+}
+
+/// The view at an instant, for one decision.
+pub struct Look {
+    view: Guard<Arc<View>>,
+    now: Moment,
+}
+
+impl Look {
+    #[must_use]
+    pub fn seen(&self) -> Seen<'_> {
+        Seen::new(&self.view, self.now)
+    }
+}
+
+impl Monitor {
+    #[must_use]
+    pub fn new(policy: Policy) -> Self {
+        let base = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            started: Instant::now(),
+            base: Moment::default().after(base),
+            health: Mutex::new(Health::new(policy)),
+            view: ArcSwap::from_pointee(View::default()),
+            changed: Notify::new(),
+        }
+    }
+
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        self.at(Instant::now())
+    }
+
+    #[must_use]
+    pub fn at(&self, instant: Instant) -> Moment {
+        self.base.after(instant.saturating_duration_since(self.started))
+    }
+
+    /// What a decision at this instant sees. While nothing cools it costs a load.
+    #[must_use]
+    pub fn look(&self, instant: Instant) -> Look {
+        let view = self.view.load();
+        let now = if view.is_empty() { self.base } else { self.at(instant) };
+        Look { view, now }
+    }
+
+    /// False if the event cannot change anything, so that nothing about it needs to be found out.
+    #[must_use]
+    pub fn is_of_interest(&self, cluster: &str, event: Event) -> bool {
+        event != Event::Answered || self.lock().cluster(cluster).is_some()
+    }
+
+    /// Takes in what became of an attempt.
+    pub fn note(&self, cluster: &str, model: Option<&str>, event: Event) {
+        // Without randomness cooldowns end together: a pity, not a fault.
+        let jitter = if event == Event::Answered { 0 } else { getrandom::u64().unwrap_or_default() };
+        let now = self.now();
+        let mut health = self.lock();
+        let ended = health.ended(now);
+        let started = health.note(cluster, model, event, now, jitter);
+        // A cooldown under way may have become longer without a new one.
+        if started.is_some() || !ended.is_empty() || matches!(event, Event::RateLimited { .. }) {
+            self.publish(&health, now);
+        }
+        drop(health);
+        ended.iter().for_each(|change| tell_end(change, "its time is over"));
+        started.iter().for_each(tell_start);
+    }
+
+    /// Takes a cluster out by hand.
+    pub fn cool(&self, cluster: &str, time: Duration) {
+        let now = self.now();
+        let mut health = self.lock();
+        let change = health.cool(cluster, time, now);
+        self.publish(&health, now);
+        drop(health);
+        tell_start(&change);
+    }
+
+    /// Brings a cluster and its models back by hand.
+    pub fn clear(&self, cluster: &str) {
+        let now = self.now();
+        let mut health = self.lock();
+        let ended = health.clear(cluster, now);
+        self.publish(&health, now);
+        drop(health);
+        ended.iter().for_each(|change| tell_end(change, "somebody said so"));
+    }
+
+    /// What is known of a cluster.
+    #[must_use]
+    pub fn cluster(&self, name: &str) -> Option<Cluster> {
+        self.lock().cluster(name).cloned()
+    }
+
+    /// True if the cluster or one of its models cools.
+    #[must_use]
+    pub fn is_cooling(&self, cluster: &str) -> bool {
+        self.view.load().touches(cluster, self.now())
+    }
+
+    /// Notes the ends of cooldowns when they come, for as long as it is polled.
+    pub async fn follow(self: Arc<Self>) {
+        loop {
+            let next = self.lock().next_end();
+            let changed = self.changed.notified();
+            match next {
+                Some(end) => {
+                    let wait = Duration::from_millis(end.0.saturating_sub(self.now().0));
+                    tokio::select! {
+                        () = sleep(wait) => self.sweep(),
+                        () = changed => {}
+                    }
+                }
+                None => changed.await,
+            }
+        }
+    }
+
+    fn sweep(&self) {
+        let now = self.now();
+        let mut health = self.lock();
+        let ended = health.ended(now);
+        self.publish(&health, now);
+        drop(health);
+        ended.iter().for_each(|change| tell_end(change, "its time is over"));
+    }
+
+    fn publish(&self, health: &Health, now: Moment) {
+        self.view.store(Arc::new(health.view(now)));
+        self.changed.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Health> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn tell_start(change: &Change) {
+    let Change { cluster, model, cooldown } = change;
+    let seconds = cooldown.until.0.saturating_sub(cooldown.since.0) / 1000;
+    let (model, cause) = (model.as_deref().unwrap_or("all"), cooldown.cause.as_str());
+    info!(event = "cooling", cluster = &**cluster, model, cause, seconds, "a cluster cools: requests go elsewhere first");
+}
+
+fn tell_end(change: &Change, why: &str) {
+    let Change { cluster, model, cooldown } = change;
+    let (model, cause) = (model.as_deref().unwrap_or("all"), cooldown.cause.as_str());
+    info!(event = "cooled", cluster = &**cluster, model, cause, why, "a cluster has cooled: the next request tries it");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_cools_is_seen_and_what_is_cleared_is_not() {
+        let monitor = Monitor::new(Policy::default());
+        let cools = |cluster: &str| monitor.look(Instant::now()).seen().is_cooling(cluster, None);
+        assert!(monitor.look(Instant::now()).seen().is_well());
+        monitor.note("a", None, Event::NoHost);
+        monitor.note("b", Some("m"), Event::RateLimited { retry_after: None });
+        assert!(cools("a") && !cools("b") && monitor.is_cooling("b"));
+        monitor.clear("a");
+        monitor.clear("b");
+        assert!(monitor.look(Instant::now()).seen().is_well());
+    }
+
+    #[tokio::test]
+    async fn the_end_is_noted_when_it_comes() {
+        let monitor = Arc::new(Monitor::new(Policy::default()));
+        let follow = tokio::spawn(Arc::clone(&monitor).follow());
+        monitor.cool("a", Duration::ZERO);
+        while !monitor.view.load().is_empty() || monitor.lock().next_end().is_some() {
+            tokio::task::yield_now().await;
+        }
+        follow.abort();
+    }
+}

@@ -1,0 +1,59 @@
+//! What must hold for every history of attempts: a cooldown ends by time or by hand alone, is never longer than the limit, and
+//! the same history gives the same state.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const CLUSTERS: [&str; 2] = ["a", "b"];
+const MODELS: [Option<&str>; 3] = [None, Some("m"), Some("n")];
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        Just(Event::Answered),
+        Just(Event::Failed),
+        Just(Event::NoHost),
+        proptest::option::of(0..900_u64).prop_map(|after| Event::RateLimited { retry_after: after.map(Duration::from_secs) }),
+    ]
+}
+
+fn history() -> impl Strategy<Value = Vec<(usize, usize, Event, u64, u64)>> {
+    proptest::collection::vec((0..2_usize, 0..3_usize, event(), 0..30_000_u64, any::<u64>()), 1..60)
+}
+
+proptest! {
+    #[test]
+    fn cooldowns_keep_their_promises(history in history(), failures in 1..5_u32) {
+        let policy = Policy { consecutive_failures: failures, ..Policy::default() };
+        let (mut health, mut again) = (Health::new(policy), Health::new(policy));
+        let mut now = Moment(1_000_000);
+        for (cluster, model, event, pause, jitter) in history {
+            now = Moment(now.0 + pause);
+            health.ended(now);
+            again.ended(now);
+            let (cluster, model) = (CLUSTERS[cluster], MODELS[model]);
+            let before = health.view(now);
+            let cooled_before = Seen::new(&before, now).is_cooling(cluster, model);
+            let change = health.note(cluster, model, event, now, jitter);
+            prop_assert_eq!(&change, &again.note(cluster, model, event, now, jitter));
+            prop_assert_eq!(health.view(now), again.view(now));
+            let view = health.view(now);
+            let cooled = Seen::new(&view, now).is_cooling(cluster, model);
+            prop_assert!(cooled || !cooled_before, "nothing that happened may end a cooldown");
+            match event {
+                Event::RateLimited { .. } | Event::NoHost => prop_assert!(cooled),
+                Event::Answered => prop_assert!(change.is_none() && cooled == cooled_before),
+                Event::Failed => {}
+            }
+            if let Some(Change { cooldown, .. }) = change {
+                prop_assert!(cooldown.until > now && cooldown.until <= now.after(policy.max_cooldown));
+                if let Event::RateLimited { retry_after } = event {
+                    let asked = retry_after.unwrap_or(policy.cooldown).min(policy.max_cooldown);
+                    prop_assert!(cooldown.until >= now.after(asked), "jitter only lengthens");
+                }
+            }
+        }
+        let far = now.after(policy.max_cooldown);
+        prop_assert!(health.view(far).is_empty(), "time ends every cooldown");
+    }
+}

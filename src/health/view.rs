@@ -1,0 +1,74 @@
+//! The cooldowns under way as a decision looks at them: small, immutable, and next to nothing while all is well.
+
+use std::collections::HashMap;
+
+use super::Moment;
+
+/// Which clusters cool, and until when.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct View {
+    clusters: HashMap<Box<str>, Cooling>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Cooling {
+    whole: Option<Moment>,
+    models: HashMap<Box<str>, Moment>,
+}
+
+impl View {
+    pub fn add(&mut self, cluster: &str, model: Option<&str>, until: Moment) {
+        let cooling = self.clusters.entry(Box::from(cluster)).or_default();
+        match model {
+            None => cooling.whole = Some(until),
+            Some(model) => {
+                cooling.models.insert(Box::from(model), until);
+            }
+        }
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.clusters.is_empty()
+    }
+
+    /// True if the cluster, or any model on it, cools.
+    #[must_use]
+    pub fn touches(&self, cluster: &str, now: Moment) -> bool {
+        let cools = |cooling: &Cooling| cooling.whole.iter().chain(cooling.models.values()).any(|until| now < *until);
+        self.clusters.get(cluster).is_some_and(cools)
+    }
+}
+
+/// A view at an instant. `Seen::well()` is a world in which nothing cools.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Seen<'a> {
+    view: Option<&'a View>,
+    now: Moment,
+}
+
+impl<'a> Seen<'a> {
+    #[must_use]
+    pub fn new(view: &'a View, now: Moment) -> Self {
+        Self { view: Some(view).filter(|view| !view.is_empty()), now }
+    }
+
+    #[must_use]
+    pub const fn well() -> Self {
+        Self { view: None, now: Moment(0) }
+    }
+
+    /// True if nothing cools anywhere.
+    #[must_use]
+    pub fn is_well(self) -> bool {
+        self.view.is_none()
+    }
+
+    /// True if the cluster cools, wholly or for this model.
+    #[must_use]
+    pub fn is_cooling(self, cluster: &str, model: Option<&str>) -> bool {
+        let Some(cooling) = self.view.and_then(|view| view.clusters.get(cluster)) else { return false };
+        let until = |moment: &Moment| self.now < *moment;
+        cooling.whole.as_ref().is_some_and(until) || model.and_then(|model| cooling.models.get(model)).is_some_and(until)
+    }
+}

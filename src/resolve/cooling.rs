@@ -1,0 +1,118 @@
+//! What the health of clusters does to a chain: those that cool leave their group if others remain, a group that is all cooling
+//! moves behind the others, and if everything cools the chain stays as written. It changes order and membership, never
+//! permission: no cluster is added, and none that was last is lost.
+
+use crate::catalog::snapshot::{ModelId, Snapshot};
+use crate::health::Seen;
+use crate::outcome::HealthEffect;
+use crate::resolve::chain::Step;
+use crate::resolve::trace::{Considered, Trace};
+
+/// Reorders the steps. A group known only by name never cools: only Envoy knows its clusters.
+pub(super) fn reorder(
+    snapshot: &Snapshot,
+    steps: Vec<Step>,
+    model: Option<ModelId>,
+    health: Seen<'_>,
+    trace: &mut impl Trace,
+) -> (Vec<Step>, HealthEffect) {
+    if health.is_well() {
+        return (steps, HealthEffect::AsWritten);
+    }
+    let model = model.map(|model| snapshot.model(model).name.as_str());
+    let cools = |id| health.is_cooling(snapshot.cluster(id).name.as_str(), model);
+    if !steps.iter().any(|step| step.clusters.iter().any(|(id, _)| cools(*id))) {
+        return (steps, HealthEffect::AsWritten);
+    }
+    let (mut first, mut behind) = (Vec::with_capacity(steps.len()), Vec::new());
+    for step in &steps {
+        let left: Vec<_> = step.clusters.iter().filter(|(id, _)| !cools(*id)).copied().collect();
+        if left.is_empty() && !step.clusters.is_empty() {
+            behind.push(step.clone());
+        } else {
+            first.push(Step { group: step.group, clusters: left });
+        }
+    }
+    let effect = if first.is_empty() { HealthEffect::AllCooling } else { HealthEffect::Reordered };
+    first.append(&mut behind);
+    let effect = if effect == HealthEffect::Reordered && first == steps { HealthEffect::AsWritten } else { effect };
+    trace.consider(|| describe(snapshot, &steps, &first, effect, cools));
+    (first, effect)
+}
+
+fn describe(
+    snapshot: &Snapshot,
+    before: &[Step],
+    after: &[Step],
+    effect: HealthEffect,
+    cools: impl Fn(crate::catalog::snapshot::ClusterId) -> bool,
+) -> Considered {
+    let all = before.iter().flat_map(|step| &step.clusters).filter(|(id, _)| cools(*id));
+    let mut names: Vec<&str> = all.map(|(id, _)| snapshot.cluster(*id).name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let cooling = names.join(", ");
+    let result = match effect {
+        HealthEffect::AllCooling => format!("{cooling} cool, and nothing else is left: the chain stays as written"),
+        HealthEffect::AsWritten => format!("{cooling} cool, and their groups are the last ones already"),
+        HealthEffect::Reordered => {
+            let order: Vec<&str> = after.iter().map(|step| snapshot.group(step.group).name.as_str()).collect();
+            format!("{cooling} cool: they leave their group or their group moves behind, so the order is {}", order.join(", "))
+        }
+    };
+    Considered::new("health", None, result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::compile::compile;
+    use crate::catalog::load::SourceFile;
+    use crate::explain::{Question, Rules, explain};
+
+    /// The chain as `group(cluster cluster)`, and what health did, where these cool.
+    fn way(chain: &str, cooling: &[&str]) -> String {
+        let text = format!(
+            "version: 1\npriority_groups:\n  two: {{clusters: [{{cluster_name: a, weight: 80}}, {{cluster_name: b, weight: 20}}]}}\n  \
+             one: {{clusters: [{{cluster_name: c, weight: 1}}]}}\n  named: {{}}\nmodels:\n  m: {{chain: {chain}}}\n  n: {{chain: [one]}}\n\
+             defaults: {{max_attempts: 3}}\n"
+        );
+        let snapshot = compile(&[SourceFile::new("catalog.yaml", &text)]).unwrap().snapshot;
+        let cooling = cooling.iter().map(|text| (*text).to_owned()).collect();
+        let question = Question { model: Some("m".to_owned()), cooling, ..Question::default() };
+        let answer = explain(&snapshot, &Rules::default(), &question, Seen::well(), &|_| String::new()).resolution;
+        let step = |step: &Step| {
+            let clusters: Vec<&str> = step.clusters.iter().map(|(id, _)| snapshot.cluster(*id).name.as_str()).collect();
+            format!("{}({})", snapshot.group(step.group).name, clusters.join(" "))
+        };
+        format!("{}: {}", answer.health.as_str(), answer.chain.iter().map(step).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn what_cools_leaves_its_group_or_the_group_moves_behind() {
+        for (chain, cooling, expected) in [
+            ("[two, one]", &[][..], "as_written: two(a b) one(c)"),
+            ("[two, one]", &["elsewhere"], "as_written: two(a b) one(c)"),
+            ("[two, one]", &["a"], "reordered: two(b) one(c)"),
+            ("[two, one]", &["a", "b"], "reordered: one(c) two(a b)"),
+            ("[two, one]", &["c"], "as_written: two(a b) one(c)"),
+            ("[two, one]", &["a", "c"], "reordered: two(b) one(c)"),
+            ("[two, one]", &["a", "b", "c"], "all_cooling: two(a b) one(c)"),
+            // Repeats cool together and keep their order.
+            ("[one, two, one]", &["c"], "reordered: two(a b) one(c) one(c)"),
+            ("[two, two, one]", &["a"], "reordered: two(b) two(b) one(c)"),
+            // A group written inside the chain is like any other.
+            ("[{name: x, clusters: [{cluster_name: c, weight: 1}]}, two]", &["c"], "reordered: two(a b) x(c)"),
+            // Groups known only by name never cool.
+            ("[one, named]", &["c"], "reordered: named() one(c)"),
+            ("[named, one]", &["c"], "as_written: named() one(c)"),
+            // The limit of attempts cuts after the order is settled.
+            ("[one, two, named, two]", &["c"], "reordered: two(a b) named() two(a b)"),
+            // One model of a cluster.
+            ("[one, two]", &["c=m"], "reordered: two(a b) one(c)"),
+            ("[one, two]", &["c=n"], "as_written: one(c) two(a b)"),
+        ] {
+            assert_eq!(way(chain, cooling), expected, "{chain} {cooling:?}");
+        }
+    }
+}
