@@ -14,6 +14,7 @@ use crate::extract::{Facts, Found, TenantClaim};
 use crate::health::Seen;
 use crate::outcome::Outcome;
 use crate::resolve::chain::Step;
+use crate::resolve::trace::Considered;
 use crate::resolve::{Policy, Resolution, resolve};
 use crate::session::State;
 
@@ -174,11 +175,24 @@ fn prove(snapshot: &Snapshot, drained: Option<&str>, policy: Policy, findings: &
                     let who =
                         tenant.map_or_else(|| "a request without tenant".to_owned(), |tenant| format!("tenant {}", tenant.name));
                     let when = drained.map(|provider| format!(" with provider {provider} drained")).unwrap_or_default();
-                    format!("{who}, model {}{when} gets {}: {why}", model.name, describe(snapshot, &answer))
+                    let rule = decisive_rule(snapshot, policy, &facts);
+                    format!("{who}, model {}{when} gets {}: {why}{rule}", model.name, describe(snapshot, &answer))
                 });
             }
         }
     }
+}
+
+/// The rule that led to the answer, and where it stands: the chain that was used, else the last rule that was looked at.
+fn decisive_rule(snapshot: &Snapshot, policy: Policy, facts: &Facts) -> String {
+    let mut considered: Vec<Considered> = Vec::new();
+    resolve(snapshot, policy, facts, &State::default(), Seen::well(), &mut considered);
+    let used = considered.iter().rfind(|considered| considered.result.starts_with("used"));
+    let decisive = used.or_else(|| considered.iter().rfind(|considered| considered.place.is_some()));
+    decisive.map_or_else(String::new, |considered| match &considered.place {
+        Some(place) => format!("; by {} at {place}", considered.rule),
+        None => format!("; by {}", considered.rule),
+    })
 }
 
 /// The tenants that are judged differently, each with how many are judged like it: with the same rules, and spoken of by the same

@@ -11,6 +11,7 @@ use tracing::{error, info, warn};
 use super::arguments::Serve;
 use super::{EX_CONFIG, complain, report, source};
 use crate::catalog::load::SourceFile;
+use crate::catalog::store::Store;
 use crate::catalog::watch::{First, Following, Loader};
 use crate::diagnostic::Diagnostic;
 use crate::directory::Sessions;
@@ -92,23 +93,13 @@ async fn serve(settings: Settings) -> ExitCode {
     if let Some(path) = settings.secret_file.clone() {
         tokio::spawn(keys.clone().follow(path));
     }
-    let sessions = match Sessions::open(&settings.session, &metrics) {
-        Ok(sessions) => sessions,
+    let parts = match parts(settings.clone(), store, metrics, keys) {
+        Ok(parts) => parts,
         Err(error) => {
             complain(&error);
             return ExitCode::from(EX_CONFIG);
         }
     };
-    let affinity = Arc::new(Affinity::new(&settings, sessions, keys.clone()));
-    let monitor = Arc::new(Monitor::new(settings.feedback.cooling));
-    tokio::spawn(Arc::clone(&monitor).follow());
-    let feedback = settings
-        .feedback
-        .enabled
-        .then(|| AccessLog::new(&settings, store.clone(), monitor.clone(), metrics.clone(), keys.clone()));
-    let pipeline = Pipeline::new(&settings, store.clone(), metrics.clone(), keys.clone(), monitor.clone(), affinity.clone());
-    let max_message = usize::try_from(settings.server.max_message).unwrap_or(usize::MAX);
-    let processor = Processor::new(Arc::new(pipeline), max_message);
     let listeners = match Listeners::bind(&settings).await {
         Ok(listeners) => listeners,
         Err(error) => {
@@ -116,7 +107,7 @@ async fn serve(settings: Settings) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let server = Server::start(listeners, Parts { settings, store, metrics, keys, affinity, monitor, processor, feedback });
+    let server = Server::start(listeners, parts);
     if first.is_err() {
         tokio::select! {
             first = following.first() => if let First::Invalid { diagnostics, files } = first {
@@ -129,6 +120,22 @@ async fn serve(settings: Settings) -> ExitCode {
         }
     }
     go(server, following, signals).await
+}
+
+/// What is served. Must be called inside the runtime, where sessions are looked up and health is followed.
+fn parts(settings: Arc<Settings>, store: Arc<Store>, metrics: Arc<Metrics>, keys: Keys) -> Result<Parts<Processor>, String> {
+    let sessions = Sessions::open(&settings.session, &metrics)?;
+    let affinity = Arc::new(Affinity::new(&settings, sessions, keys.clone()));
+    let monitor = Arc::new(Monitor::new(settings.feedback.cooling));
+    tokio::spawn(Arc::clone(&monitor).follow());
+    let feedback = settings
+        .feedback
+        .enabled
+        .then(|| AccessLog::new(&settings, store.clone(), monitor.clone(), metrics.clone(), keys.clone()));
+    let pipeline = Pipeline::new(&settings, store.clone(), metrics.clone(), keys.clone(), monitor.clone(), affinity.clone());
+    let max_message = usize::try_from(settings.server.max_message).unwrap_or(usize::MAX);
+    let processor = Processor::new(Arc::new(pipeline), max_message);
+    Ok(Parts { settings, store, metrics, keys, affinity, monitor, processor, feedback })
 }
 
 async fn go(server: Server<Processor>, mut following: Following, mut signals: Signals) -> ExitCode {

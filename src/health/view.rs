@@ -1,19 +1,42 @@
 //! The cooldowns under way as a decision looks at them: small, immutable, and next to nothing while all is well.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use super::Moment;
+
+/// FNV-1a. A decision looks up a few short names, all of them the catalog's own, so nobody can aim at collisions.
+#[derive(Debug, Clone)]
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xCBF2_9CE4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type ByName<T> = HashMap<Box<str>, T, BuildHasherDefault<Fnv>>;
 
 /// Which clusters cool, and until when.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct View {
-    clusters: HashMap<Box<str>, Cooling>,
+    clusters: ByName<Cooling>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Cooling {
     whole: Option<Moment>,
-    models: HashMap<Box<str>, Moment>,
+    models: ByName<Moment>,
 }
 
 impl View {

@@ -2,7 +2,7 @@
 //! moves behind the others, and if everything cools the chain stays as written. It changes order and membership, never
 //! permission: no cluster is added, and none that was last is lost.
 
-use crate::catalog::snapshot::{ModelId, Snapshot};
+use crate::catalog::snapshot::{ClusterId, ModelId, Snapshot};
 use crate::health::Seen;
 use crate::outcome::HealthEffect;
 use crate::resolve::chain::Step;
@@ -20,47 +20,59 @@ pub(super) fn reorder(
         return (steps, HealthEffect::AsWritten);
     }
     let model = model.map(|model| snapshot.model(model).name.as_str());
-    let cools = |id| health.is_cooling(snapshot.cluster(id).name.as_str(), model);
-    if !steps.iter().any(|step| step.clusters.iter().any(|(id, _)| cools(*id))) {
-        return (steps, HealthEffect::AsWritten);
+    let cools = |id: ClusterId| health.is_cooling(snapshot.cluster(id).name.as_str(), model);
+    let effect = effect(&steps, cools);
+    if effect == HealthEffect::AsWritten {
+        return (steps, effect);
+    }
+    trace.consider(|| describe(snapshot, &steps, effect, cools));
+    if effect == HealthEffect::AllCooling {
+        return (steps, effect);
     }
     let (mut first, mut behind) = (Vec::with_capacity(steps.len()), Vec::new());
-    for step in &steps {
-        let left: Vec<_> = step.clusters.iter().filter(|(id, _)| !cools(*id)).copied().collect();
-        if left.is_empty() && !step.clusters.is_empty() {
-            behind.push(step.clone());
+    for mut step in steps {
+        if !step.clusters.is_empty() && step.clusters.iter().all(|(id, _)| cools(*id)) {
+            behind.push(step);
         } else {
-            first.push(Step { group: step.group, clusters: left });
+            step.clusters.retain(|(id, _)| !cools(*id));
+            first.push(step);
         }
     }
-    let effect = if first.is_empty() { HealthEffect::AllCooling } else { HealthEffect::Reordered };
     first.append(&mut behind);
-    let effect = if effect == HealthEffect::Reordered && first == steps { HealthEffect::AsWritten } else { effect };
-    trace.consider(|| describe(snapshot, &steps, &first, effect, cools));
     (first, effect)
 }
 
-fn describe(
-    snapshot: &Snapshot,
-    before: &[Step],
-    after: &[Step],
-    effect: HealthEffect,
-    cools: impl Fn(crate::catalog::snapshot::ClusterId) -> bool,
-) -> Considered {
-    let all = before.iter().flat_map(|step| &step.clusters).filter(|(id, _)| cools(*id));
+/// What will come of it, in one look at every cluster.
+fn effect(steps: &[Step], cools: impl Fn(ClusterId) -> bool) -> HealthEffect {
+    let (mut any_stays, mut any_behind, mut changes) = (false, false, false);
+    for step in steps {
+        let cooling = step.clusters.iter().filter(|(id, _)| cools(*id)).count();
+        if cooling > 0 && cooling == step.clusters.len() {
+            any_behind = true;
+        } else {
+            any_stays = true;
+            // It loses clusters, or overtakes a group that cools.
+            changes |= cooling > 0 || any_behind;
+        }
+    }
+    match (any_stays, any_behind) {
+        (false, true) => HealthEffect::AllCooling,
+        _ if changes => HealthEffect::Reordered,
+        _ => HealthEffect::AsWritten,
+    }
+}
+
+fn describe(snapshot: &Snapshot, steps: &[Step], effect: HealthEffect, cools: impl Fn(ClusterId) -> bool) -> Considered {
+    let all = steps.iter().flat_map(|step| &step.clusters).filter(|(id, _)| cools(*id));
     let mut names: Vec<&str> = all.map(|(id, _)| snapshot.cluster(*id).name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    let cooling = names.join(", ");
-    let result = match effect {
-        HealthEffect::AllCooling => format!("{cooling} cool, and nothing else is left: the chain stays as written"),
-        HealthEffect::AsWritten => format!("{cooling} cool, and their groups are the last ones already"),
-        HealthEffect::Reordered => {
-            let order: Vec<&str> = after.iter().map(|step| snapshot.group(step.group).name.as_str()).collect();
-            format!("{cooling} cool: they leave their group or their group moves behind, so the order is {}", order.join(", "))
-        }
+    let what = match effect {
+        HealthEffect::AllCooling => "and nothing else is left: the chain stays as written",
+        HealthEffect::Reordered => "so each leaves its group if others remain, and a group of nothing else moves behind",
+        HealthEffect::AsWritten => "and come last already",
     };
-    Considered::new("health", None, result)
+    Considered::new("health", None, format!("cooling: {}, {what}", names.join(", ")))
 }
 
 #[cfg(test)]

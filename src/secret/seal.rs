@@ -1,6 +1,8 @@
 //! Sealed texts: what leaves us in a header that clients and providers see, and comes back. XChaCha20-Poly1305 with a random nonce:
 //! nobody without a key can read one, make one, or tell that two belong together. What is inside is not its business.
 
+use std::cell::RefCell;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chacha20poly1305::aead::Aead;
@@ -21,8 +23,7 @@ impl Seals {
     }
 
     pub(super) fn seal(&self, content: &[u8]) -> Option<String> {
-        let mut nonce = [0_u8; NONCE];
-        getrandom::fill(&mut nonce).ok()?;
+        let nonce = nonce()?;
         let sealed = self.0.first()?.encrypt(&XNonce::from(nonce), content).ok()?;
         Some(URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat()))
     }
@@ -36,6 +37,24 @@ impl Seals {
         let nonce = XNonce::from(*nonce);
         self.0.iter().find_map(|key| key.decrypt(&nonce, sealed).ok())
     }
+}
+
+/// Fresh random bytes, each used once. The system is asked for many at a time: a call costs more than the cipher does.
+fn nonce() -> Option<[u8; NONCE]> {
+    const STOCK: usize = 64 * NONCE;
+    thread_local! {
+        static STOCKED: RefCell<([u8; STOCK], usize)> = const { RefCell::new(([0; STOCK], STOCK)) };
+    }
+    STOCKED.with(|stocked| {
+        let (bytes, used) = &mut *stocked.borrow_mut();
+        if *used == STOCK {
+            getrandom::fill(bytes).ok()?;
+            *used = 0;
+        }
+        let nonce = bytes[*used..].first_chunk().copied()?;
+        *used += NONCE;
+        Some(nonce)
+    })
 }
 
 /// A key of its own, so that sealing and hashing never share one.

@@ -5,6 +5,7 @@ use std::fs;
 
 use cascade::catalog::compile::compile;
 use cascade::catalog::load::SourceFile;
+use cascade::catalog::snapshot::Snapshot;
 use cascade::explain::{Question, Rules, explain};
 use cascade::health::Seen;
 use cascade::lab::{Cluster, Envoy, EnvoySetup, Group, Provider, Request, Scratch};
@@ -14,7 +15,7 @@ use crate::town::start;
 
 const CLUSTERS: [&str; 5] = ["c0", "c1", "c2", "c3", "c4"];
 const MODELS: usize = 12;
-const VALUES_PER_MODEL: usize = 24;
+const RANDOM_PER_MODEL: usize = 24;
 
 /// A generator with a seed, so that a failure can be run again.
 struct Random(u64);
@@ -60,10 +61,17 @@ fn catalog(random: &mut Random) -> String {
     text
 }
 
-/// Random values, and those where a pick by remainder could go wrong.
-fn values(random: &mut Random) -> Vec<u64> {
+/// Random values, and those where a pick by remainder could go wrong: the ends of the number's range, and the sum of each group's
+/// weights with its neighbours.
+fn values(random: &mut Random, snapshot: &Snapshot, model: &str) -> Vec<u64> {
     let mut values = vec![0, 1, u64::MAX, u64::MAX - 1, u64::from(u32::MAX), u64::from(u32::MAX) + 1];
-    values.resize_with(VALUES_PER_MODEL, || random.next() >> random.below(60));
+    let groups = snapshot.groups.iter().filter(|group| group.name.as_str().starts_with(&format!("{model}g")));
+    for group in groups {
+        let total: u64 = group.clusters.iter().map(|(_, weight)| u64::from(*weight)).sum();
+        values.extend([total - 1, total, total + 1]);
+    }
+    let random_values = values.len() + RANDOM_PER_MODEL;
+    values.resize_with(random_values, || random.next() >> random.below(60));
     values
 }
 
@@ -90,7 +98,7 @@ async fn explain_with_a_random_number_names_the_cluster_of_every_attempt() {
 
     for model in 0..MODELS {
         let name = format!("m{model}");
-        for value in values(&mut random) {
+        for value in values(&mut random, &snapshot, &name) {
             let question =
                 Question { model: Some(name.clone()), random: Some(value), attempts: Some(attempts), ..Question::default() };
             let explanation = explain(&snapshot, &Rules::default(), &question, Seen::well(), &|_| String::new());

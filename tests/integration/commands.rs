@@ -112,3 +112,16 @@ fn check_says_what_a_drain_of_each_provider_would_cost() {
     ]);
     assert_eq!(report["drains"], expected);
 }
+
+#[test]
+fn the_schema_of_the_catalog_is_the_committed_one_and_that_of_the_settings_describes_each_section() {
+    let (code, out, _) = run(&["schema", "catalog"]);
+    let committed = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/catalogs/catalog.schema.json")).unwrap();
+    assert_eq!(code, Some(0));
+    assert!(out == committed, "run `cascade schema catalog > catalogs/catalog.schema.json`");
+    let (code, out, _) = run(&["schema", "settings"]);
+    let schema: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(code, Some(0));
+    assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&serde_json::json!({"catalog": {"refresh": "1m"}})), "{out}");
+    assert!(!jsonschema::validator_for(&schema).unwrap().is_valid(&serde_json::json!({"catalogue": {}})), "{out}");
+}

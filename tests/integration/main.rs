@@ -22,4 +22,5 @@ mod serving;
 mod sessions;
 mod start;
 mod streams;
+mod torture;
 mod upstream;

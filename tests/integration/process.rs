@@ -113,6 +113,12 @@ impl Cascade {
         text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
     }
 
+    /// The memory that the process holds now.
+    pub fn resident_kilobytes(&self) -> usize {
+        let output = Command::new("ps").args(["-o", "rss=", "-p", &self.child.id().to_string()]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+    }
+
     pub fn terminate(&self) {
         // `kill` is a program on every system these tests run on; the call itself would need unsafe code.
         let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
