@@ -22,13 +22,16 @@ use prost::Message;
 use cascade::catalog::compile::compile;
 use cascade::catalog::load::SourceFile;
 use cascade::catalog::snapshot::Snapshot;
+use cascade::directory::Memory;
 use cascade::encode::{Decision, answer, reply};
 use cascade::explain::Rules;
 use cascade::extract::request::Request;
 use cascade::extract::source::{Plan, Source};
 use cascade::extract::{Api, Facts, Found};
 use cascade::health::Seen;
-use cascade::resolve::{Resolution, resolve};
+use cascade::resolve::{Resolution, affinity, resolve};
+use cascade::session::template::Template;
+use cascade::session::{State, parse};
 use cascade::settings::{Encoding, Publish};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
@@ -99,7 +102,9 @@ fn with_health(criterion: &mut Criterion) {
         health.view(Moment(0))
     };
     let mut group = criterion.benchmark_group("health");
-    let judge = |view: &View| resolve(&snapshot, Default::default(), black_box(&facts), Seen::new(view, Moment(1)), &mut ());
+    let judge = |view: &View| {
+        resolve(&snapshot, Default::default(), black_box(&facts), &State::default(), Seen::new(view, Moment(1)), &mut ())
+    };
     for (title, view) in [
         ("all well", cooling(&|_| false)),
         ("197 cool, none of the chain", cooling(&|index| !matches!(index / 2, 10 | 20 | 30))),
@@ -126,7 +131,7 @@ fn with_health(criterion: &mut Criterion) {
                 turn += 1;
                 let start = Instant::now();
                 let look = monitor.look(start);
-                black_box(resolve(&snapshot, Default::default(), black_box(&facts), look.seen(), &mut ()));
+                black_box(resolve(&snapshot, Default::default(), black_box(&facts), &State::default(), look.seen(), &mut ()));
                 spent += start.elapsed();
             }
             spent
@@ -181,6 +186,31 @@ fn entry(status: u32, token: &str) -> Bytes {
     Bytes::from(entry.encode_to_vec())
 }
 
+/// What a session adds to a decision whose directory's answer is remembered: the key, the cache, the seed, the moved chain.
+fn session(criterion: &mut Criterion, snapshot: &Snapshot, rules: &Rules) {
+    let mut request = request("model-500", 1_000);
+    request.add_header("x-session-id", "b9ef8c1e-2d6b-4f0e-9a5f-1f1f1f1f1f1f");
+    let facts = request.read(&rules.plan, rules.needs(snapshot), &rules.limits).0;
+    let hour = Duration::from_secs(3600);
+    let memory = Memory::new(100_000, hour, hour);
+    let (Ok(template), Ok(keys)) = (Template::parse("http://d/s/{tenant}/{model}/{session}"), Keys::random()) else { return };
+    let Some(key) = affinity::key(snapshot, &template, &facts) else { return };
+    memory.put(&key, &parse(br#"{"selected_backend":"b","selected_endpoint":"10.0.0.1:80"}"#));
+    let mut group = criterion.benchmark_group("session");
+    group.bench_function("none", |bencher| {
+        bencher.iter(|| resolve(snapshot, rules.policy, black_box(&facts), &State::default(), Seen::well(), &mut ()));
+    });
+    group.bench_function("remembered", |bencher| {
+        bencher.iter(|| {
+            let facts = black_box(&facts);
+            let answer = affinity::key(snapshot, &template, facts).and_then(|key| memory.get(&key)).unwrap_or_default();
+            let state = State { answer, seed: facts.session.as_deref().map(|session| keys.seed(session)) };
+            resolve(snapshot, rules.policy, facts, &state, Seen::well(), &mut ())
+        });
+    });
+    group.finish();
+}
+
 fn benches(criterion: &mut Criterion) {
     let snapshot = catalog();
     let plan = Plan { tenant: vec![Source::Header("x-tenant-id".to_owned())], ..Plan::default() };
@@ -202,7 +232,7 @@ fn benches(criterion: &mut Criterion) {
     {
         let facts = read(&request(model, 1_000));
         group.bench_function(name, |bencher| {
-            bencher.iter(|| resolve(&snapshot, rules.policy, black_box(&facts), Seen::well(), &mut ()))
+            bencher.iter(|| resolve(&snapshot, rules.policy, black_box(&facts), &State::default(), Seen::well(), &mut ()));
         });
     }
     group.finish();
@@ -210,7 +240,7 @@ fn benches(criterion: &mut Criterion) {
     with_health(criterion);
 
     let facts = read(&request("model-500", 1_000));
-    let resolution = resolve(&snapshot, rules.policy, &facts, Seen::well(), &mut ());
+    let resolution = resolve(&snapshot, rules.policy, &facts, &State::default(), Seen::well(), &mut ());
     let mut group = criterion.benchmark_group("encode");
     for (name, encoding) in [("untyped", Encoding::Untyped), ("typed", Encoding::Typed)] {
         let publish = Publish { encoding, ..publish.clone() };
@@ -218,11 +248,13 @@ fn benches(criterion: &mut Criterion) {
     }
     group.finish();
 
+    session(criterion, &snapshot, &rules);
+
     let body = request("model-500", 1_000);
     criterion.bench_function("decision, 1 KB", |bencher| {
         bencher.iter(|| {
             let facts = read(black_box(&body));
-            let resolution = resolve(&snapshot, rules.policy, &facts, Seen::well(), &mut ());
+            let resolution = resolve(&snapshot, rules.policy, &facts, &State::default(), Seen::well(), &mut ());
             write(&snapshot, &resolution, &facts, &publish)
         });
     });

@@ -20,6 +20,7 @@ use serde_json::json;
 use self::error::{Problem, no_store};
 use crate::explain::Rules;
 use crate::feedback::Monitor;
+use crate::pipeline::affinity::Affinity;
 use crate::secret::Keys;
 use crate::server::phase::Readiness;
 use crate::telemetry::Metrics;
@@ -33,6 +34,7 @@ pub struct State {
     rules: Arc<Rules>,
     keys: Keys,
     metrics: Arc<Metrics>,
+    affinity: Arc<Affinity>,
     readiness: Readiness,
     monitor: Arc<Monitor>,
     /// People may cool and clear clusters here.
@@ -41,8 +43,15 @@ pub struct State {
 
 impl State {
     #[must_use]
-    pub fn new(rules: Rules, keys: Keys, metrics: Arc<Metrics>, readiness: Readiness, monitor: Arc<Monitor>) -> Self {
-        Self { rules: Arc::new(rules), keys, metrics, readiness, monitor, may_change: false }
+    pub fn new(
+        rules: Rules,
+        keys: Keys,
+        metrics: Arc<Metrics>,
+        affinity: Arc<Affinity>,
+        readiness: Readiness,
+        monitor: Arc<Monitor>,
+    ) -> Self {
+        Self { rules: Arc::new(rules), keys, metrics, affinity, readiness, monitor, may_change: false }
     }
 
     /// Lets whoever reaches the address cool and clear clusters.

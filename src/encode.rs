@@ -19,7 +19,7 @@ use crate::outcome::Outcome;
 use crate::proto::priority_group;
 use crate::resolve::Resolution;
 use crate::resolve::chain::{LeftOut, Step};
-use crate::resolve::endpoint::endpoint_metadata;
+use crate::resolve::endpoint;
 use crate::settings::{Encoding, Publish};
 
 /// What an answer is written from.
@@ -61,7 +61,10 @@ pub fn answer(decision: &Decision<'_>, publish: &Publish) -> Answer {
 }
 
 fn changes(decision: &Decision<'_>, publish: &Publish) -> HeaderChanges {
-    let set: Vec<_> = decision.token.iter().map(|token| (publish.decision_header.clone(), (*token).to_owned())).collect();
+    let token = decision.token.iter().map(|token| (publish.decision_header.clone(), (*token).to_owned()));
+    let number = decision.resolution.number.filter(|_| decision.resolution.outcome == Outcome::Override);
+    let sticky = number.filter(|_| !publish.sticky_header.is_empty());
+    let set: Vec<_> = token.chain(sticky.map(|number| (publish.sticky_header.clone(), number.to_string()))).collect();
     // What is set overwrites the client's own.
     let is_set = |name: &str| set.iter().any(|(set, _)| set == name);
     let remove = decision.spoofed.iter().filter(|name| !is_set(name)).map(|name| (*name).to_owned()).collect();
@@ -78,8 +81,7 @@ fn metadata(decision: &Decision<'_>, publish: &Publish) -> Metadata {
             }),
             Encoding::Typed => typed = Some((publish.namespace.clone(), typed_override(snapshot, &decision.resolution.chain))),
         }
-        let entries = decision.resolution.model.map(|model| snapshot.model(model).endpoint_metadata.as_slice());
-        let endpoint = endpoint_metadata(entries.unwrap_or_default());
+        let endpoint = endpoint::of(snapshot, decision.resolution);
         if !endpoint.is_empty() && !publish.endpoint_namespace.is_empty() {
             writer.field(&publish.endpoint_namespace, |value| value.struct_value(|fields| fields.json_fields(&endpoint)));
         }

@@ -16,6 +16,7 @@ use crate::outcome::Outcome;
 use crate::resolve::chain::Step;
 use crate::resolve::trace::Considered;
 use crate::resolve::{Policy, Resolution, resolve};
+use crate::session::State;
 
 /// Compiles a catalog and holds it to its own tests and invariants: what `check` and `serve` both ask before they say yes.
 ///
@@ -166,7 +167,7 @@ fn prove(snapshot: &Snapshot, drained: Option<&str>, policy: Policy, findings: &
                 tenant: tenant.map_or(Found::Nothing, |tenant| Found::Value(TenantClaim::Name(tenant.name.to_string()))),
                 ..Facts::default()
             };
-            let answer = resolve(snapshot, policy, &facts, Seen::well(), &mut ());
+            let answer = resolve(snapshot, policy, &facts, &State::default(), Seen::well(), &mut ());
             for index in speaking {
                 let Some(why) = violation(snapshot, &snapshot.expectations.invariants[index], &answer) else { continue };
                 findings[index].count += count;
@@ -185,7 +186,7 @@ fn prove(snapshot: &Snapshot, drained: Option<&str>, policy: Policy, findings: &
 /// The rule that led to the answer, and where it stands: the chain that was used, else the last rule that was looked at.
 fn decisive_rule(snapshot: &Snapshot, policy: Policy, facts: &Facts) -> String {
     let mut considered: Vec<Considered> = Vec::new();
-    resolve(snapshot, policy, facts, Seen::well(), &mut considered);
+    resolve(snapshot, policy, facts, &State::default(), Seen::well(), &mut considered);
     let used = considered.iter().rfind(|considered| considered.result.starts_with("used"));
     let decisive = used.or_else(|| considered.iter().rfind(|considered| considered.place.is_some()));
     decisive.map_or_else(String::new, |considered| match &considered.place {

@@ -15,9 +15,10 @@ use crate::extract::{Facts, Found, Limits, Origins, TenantClaim};
 use crate::health::{Moment, Seen, View};
 use crate::outcome::Outcome;
 use crate::resolve::chain::{Step, Why};
-use crate::resolve::endpoint::endpoint_metadata;
+use crate::resolve::endpoint;
 use crate::resolve::trace::Considered;
 use crate::resolve::{Policy, Resolution, resolve};
+use crate::session::{Answer, State};
 
 /// The path that a description without one means.
 pub const DEFAULT_PATH: &str = "/v1/chat/completions";
@@ -50,6 +51,8 @@ pub struct Rules {
     pub plan: Plan,
     pub policy: Policy,
     pub limits: Limits,
+    /// Something uses the session: a directory, `sticky` or `sticky_header`.
+    pub session: bool,
 }
 
 /// The whole answer.
@@ -63,9 +66,11 @@ pub struct Explanation<'a> {
     random: Option<u64>,
     attempts: usize,
     session: Option<String>,
+    directory: Answer,
 }
 
-/// Judges the request. `hide` hashes a session id, as it is hashed wherever it leaves us.
+/// Judges the request by the catalog alone: no directory is asked and no session has a choice of its own. `hide` hashes a session
+/// id, as it is hashed wherever it leaves us.
 #[must_use]
 pub fn explain<'a>(
     snapshot: &'a Snapshot,
@@ -74,14 +79,29 @@ pub fn explain<'a>(
     seen: Seen<'_>,
     hide: &dyn Fn(&str) -> String,
 ) -> Explanation<'a> {
+    explain_with(snapshot, rules, question, seen, hide, &|_| State::default())
+}
+
+/// The same with what `session` knows of the request's session.
+#[must_use]
+pub fn explain_with<'a>(
+    snapshot: &'a Snapshot,
+    rules: &Rules,
+    question: &Question,
+    seen: Seen<'_>,
+    hide: &dyn Fn(&str) -> String,
+    session: &dyn Fn(&Facts) -> State,
+) -> Explanation<'a> {
     let (facts, origins) = facts(snapshot, rules, question);
     let mut considered = Vec::new();
     let given = given_health(snapshot, &question.cooling);
     let seen = if question.cooling.is_empty() { seen } else { Seen::new(&given, Moment(0)) };
-    let resolution = resolve(snapshot, rules.policy, &facts, seen, &mut considered);
+    let state = session(&facts);
+    let resolution = resolve(snapshot, rules.policy, &facts, &state, seen, &mut considered);
     let attempts = question.attempts.unwrap_or(resolution.chain.len()).min(MAX_ATTEMPTS);
     let session = facts.session.as_deref().map(hide);
-    Explanation { snapshot, resolution, facts, origins, considered, random: question.random, attempts, session }
+    let directory = state.answer;
+    Explanation { snapshot, resolution, facts, origins, considered, random: question.random, attempts, session, directory }
 }
 
 /// The clusters that somebody says cool. A name may hold a `=`: what is a cluster as it stands is taken as one.
@@ -100,7 +120,7 @@ impl Rules {
     /// Which fields a decision waits for under this catalog.
     #[must_use]
     pub fn needs(&self, snapshot: &Snapshot) -> Needs {
-        Needs { tenant: !snapshot.tenants.is_empty(), session: false }
+        Needs { tenant: !snapshot.tenants.is_empty(), session: self.session }
     }
 }
 
@@ -183,6 +203,21 @@ impl<'a> Explanation<'a> {
         Attempt { number, group: self.snapshot.group(step.group).name.as_str(), clusters, pick }
     }
 
+    /// What the directory said; null if it was not asked.
+    fn directory_json(&self) -> Value {
+        match &self.directory {
+            Answer::NotAsked => Value::Null,
+            Answer::Placed(placement) => json!({
+                "answer": "placed",
+                "selected_backend": placement.backend,
+                "selected_endpoint": placement.endpoint,
+                "endpoint_metadata": placement.metadata,
+                "ttl_seconds": placement.ttl.map(|ttl| ttl.as_secs()),
+            }),
+            Answer::Unknown | Answer::Unavailable(_) => json!({"answer": self.directory.as_str()}),
+        }
+    }
+
     fn model(&self) -> Option<&'a str> {
         self.resolution.model.map(|model| self.snapshot.model(model).name.as_str())
     }
@@ -206,11 +241,7 @@ impl<'a> Explanation<'a> {
     }
 
     fn endpoint_metadata(&self) -> Map<String, Value> {
-        let entries = match (self.resolution.outcome, self.resolution.model) {
-            (Outcome::Override, Some(model)) => self.snapshot.model(model).endpoint_metadata.as_slice(),
-            _ => &[],
-        };
-        endpoint_metadata(entries)
+        endpoint::of(self.snapshot, &self.resolution)
     }
 
     /// The contract's JSON, and `facts` beside it.
@@ -242,6 +273,7 @@ impl<'a> Explanation<'a> {
             "model": self.model(),
             "tenant": self.tenant(),
             "session": self.session,
+            "directory": self.directory_json(),
             "revision": self.snapshot.revision.to_string(),
             "label": self.snapshot.label.as_deref(),
             "chain": chain,

@@ -81,10 +81,12 @@ pub struct Limits {
     /// What a compressed body may come out as.
     pub max_decompressed: u64,
     pub max_depth: usize,
+    /// How far a body is read for the session once the model is known.
+    pub session_scan: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_body: 32 * 1024 * 1024, max_decompressed: 64 * 1024 * 1024, max_depth: 128 }
+        Self { max_body: 32 * 1024 * 1024, max_decompressed: 64 * 1024 * 1024, max_depth: 128, session_scan: 64 * 1024 }
     }
 }

@@ -11,6 +11,8 @@ pub mod cli;
 #[cfg(feature = "server")]
 pub mod demo;
 pub mod diagnostic;
+#[cfg(feature = "server")]
+pub mod directory;
 pub mod document;
 #[cfg(feature = "server")]
 pub mod encode;
@@ -35,6 +37,7 @@ pub mod resolve;
 pub mod secret;
 #[cfg(feature = "server")]
 pub mod server;
+pub mod session;
 #[cfg(feature = "server")]
 pub mod settings;
 #[cfg(test)]

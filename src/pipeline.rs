@@ -1,6 +1,7 @@
 //! The one place where a decision is put together: the snapshot is pinned, the request is read as it arrives, the pure core is
 //! asked, the answer is written, counted and logged. It is the only joint that may wait; what it waits for is bounded by clocks.
 
+pub mod affinity;
 pub mod attempt;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,8 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use self::affinity::Affinity;
 use crate::catalog::snapshot::Snapshot;
 use crate::catalog::store::Store;
+use crate::directory::Lookup;
 use crate::encode::reply::Answer;
 use crate::encode::{self, Decision};
 use crate::explain::Rules;
@@ -25,6 +28,7 @@ use crate::outcome::{HealthEffect, Outcome, Reason};
 use crate::proto::{ProcessingRequest, Request};
 use crate::resolve::{self, Resolution};
 use crate::secret::Keys;
+use crate::session::State;
 use crate::settings::{Publish, Settings};
 use crate::telemetry::{DecisionEvent, Metrics, StreamGuard, TenantLabel};
 
@@ -34,6 +38,7 @@ pub struct Pipeline {
     store: Arc<Store>,
     metrics: Arc<Metrics>,
     keys: Keys,
+    affinity: Arc<Affinity>,
     rules: Rules,
     publish: Publish,
     monitor: Arc<Monitor>,
@@ -47,7 +52,14 @@ pub struct Pipeline {
 
 impl Pipeline {
     #[must_use]
-    pub fn new(settings: &Settings, store: Arc<Store>, metrics: Arc<Metrics>, keys: Keys, monitor: Arc<Monitor>) -> Self {
+    pub fn new(
+        settings: &Settings,
+        store: Arc<Store>,
+        metrics: Arc<Metrics>,
+        keys: Keys,
+        monitor: Arc<Monitor>,
+        affinity: Arc<Affinity>,
+    ) -> Self {
         let mut seed = [0; 8];
         // Without randomness ids may repeat after a restart; nothing but log reading depends on them.
         let _ = getrandom::fill(&mut seed);
@@ -55,6 +67,7 @@ impl Pipeline {
             store,
             metrics,
             keys,
+            affinity,
             rules: settings.rules(),
             publish: settings.publish.clone(),
             monitor,
@@ -82,6 +95,8 @@ impl Pipeline {
             request_id: None,
             length: None,
             spoofed: [false; 2],
+            asks: self.affinity.has_directory(),
+            asked: None,
             refused: false,
             spent: Duration::ZERO,
             guard,
@@ -111,6 +126,9 @@ pub struct Judgement {
     length: Option<u64>,
     /// Which of [`Pipeline::own_headers`] the client sent.
     spoofed: [bool; 2],
+    /// The directory is still to be asked.
+    asks: bool,
+    asked: Option<Lookup>,
     /// A late refusal is decided once.
     refused: bool,
     /// Our own time so far, without waiting for the client.
@@ -119,8 +137,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Decides with what has been read. The only await of a decision; nothing here waits yet.
-    #[allow(clippy::unused_async)]
+    /// Decides with what has been read. The only await of a decision: for the session directory, until `decision_deadline`.
     pub async fn decide(&mut self) -> Answer {
         let start = Instant::now();
         let facts = match &self.reader {
@@ -131,16 +148,43 @@ impl Judgement {
         if facts.trouble == Some(Trouble::ModeTooLate) {
             self.warn_too_late();
         }
-        let look = self.pipeline.monitor.look(start);
-        let resolution = self.resolve(&facts, look.seen());
+        // What cannot be judged needs no session.
+        if facts.trouble.is_none() {
+            self.ask(&facts);
+        }
+        let session = self.pipeline.affinity.state(&facts, self.asked.take()).await;
+        if self.pipeline.affinity.has_directory() {
+            self.pipeline.metrics.session_looked_up(&session.answer);
+        }
+        let look = self.pipeline.monitor.look(Instant::now());
+        let resolution = self.resolve(&facts, &session, look.seen());
         let id = self.pipeline.decision_id();
         let answer = self.write(&facts, &resolution, &id);
         self.record(&facts, &resolution, &id, start);
         answer
     }
 
+    /// Asks the directory as soon as the key is known, so that the answer comes while the body is still on its way.
+    fn ask_early(&mut self) {
+        if self.asks
+            && let Some(reader) = self.reader.as_ref().filter(|reader| self.pipeline.affinity.can_ask(reader))
+        {
+            let facts = reader.facts().0;
+            self.ask(&facts);
+        }
+    }
+
+    /// Asks once.
+    fn ask(&mut self, facts: &Facts) {
+        if std::mem::take(&mut self.asks)
+            && let Some(snapshot) = &self.snapshot
+        {
+            self.asked = self.pipeline.affinity.ask(snapshot, facts);
+        }
+    }
+
     /// Any fault of ours ends in "no override", never in a lost stream.
-    fn resolve(&self, facts: &Facts, seen: Seen<'_>) -> Resolution {
+    fn resolve(&self, facts: &Facts, session: &State, seen: Seen<'_>) -> Resolution {
         let fault = Resolution {
             outcome: Outcome::PassThrough,
             reason: Reason::Internal,
@@ -149,10 +193,13 @@ impl Judgement {
             model: None,
             chain: Vec::new(),
             left_out: Vec::new(),
+            placement: None,
+            number: None,
         };
         let Some(snapshot) = &self.snapshot else { return fault };
         let judge = |facts: &Facts| {
-            catch_unwind(AssertUnwindSafe(|| resolve::resolve(snapshot, self.pipeline.rules.policy, facts, seen, &mut ())))
+            let policy = self.pipeline.rules.policy;
+            catch_unwind(AssertUnwindSafe(|| resolve::resolve(snapshot, policy, facts, session, seen, &mut ())))
         };
         judge(facts)
             .or_else(|_| {
@@ -256,6 +303,7 @@ impl Intake for Judgement {
             let rules = &this.pipeline.rules;
             let needs = this.snapshot.as_ref().map(|snapshot| rules.needs(snapshot)).unwrap_or_default();
             this.reader = Some(Reader::new(&request, &rules.plan, needs, &rules.limits));
+            this.ask_early();
         });
     }
 
@@ -264,6 +312,7 @@ impl Intake for Judgement {
             if let Some(reader) = &mut this.reader {
                 reader.push(chunk);
             }
+            this.ask_early();
         });
     }
 

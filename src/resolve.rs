@@ -2,14 +2,18 @@
 //! and no protobuf, it does no I/O and asks no clock: the same input gives the same answer.
 //!
 //! The order of judgement is the catalog's contract: tenant, trouble with the body, model, permission, chain, the clusters that
-//! are left, and how many attempts are sent.
+//! are left, the session, and how many attempts are sent.
 
+pub mod affinity;
 pub mod chain;
 mod cooling;
 pub mod endpoint;
 pub mod matching;
 pub mod naming;
+pub mod sticky;
 pub mod trace;
+
+use std::sync::Arc;
 
 use chain::{LeftOut, Step};
 use matching::{Named, Stranger};
@@ -19,17 +23,27 @@ use crate::catalog::snapshot::{Mode, ModelId, Snapshot, Tenant, TenantId, Unknow
 use crate::extract::{Facts, Found, Trouble};
 use crate::health::Seen;
 use crate::outcome::{HealthEffect, OnTrouble, Outcome, Reason};
+use crate::session::{Answer, Placement, State};
 
 /// What the operator's settings (not the catalog) say of requests that cannot be judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     pub on_missing_model: OnTrouble,
     pub on_malformed_body: OnTrouble,
+    /// For a directory that does not answer; passing through means going on without it.
+    pub on_session_unavailable: OnTrouble,
+    /// Each group is narrowed to the session's own cluster.
+    pub sticky: bool,
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { on_missing_model: OnTrouble::PassThrough, on_malformed_body: OnTrouble::PassThrough }
+        Self {
+            on_missing_model: OnTrouble::PassThrough,
+            on_malformed_body: OnTrouble::PassThrough,
+            on_session_unavailable: OnTrouble::PassThrough,
+            sticky: false,
+        }
     }
 }
 
@@ -46,12 +60,35 @@ pub struct Resolution {
     /// What an override sends; for `shadow` what it would have sent; else empty.
     pub chain: Vec<Step>,
     pub left_out: Vec<LeftOut>,
+    /// Where the session lives, if that is within the chain.
+    pub placement: Option<Arc<Placement>>,
+    /// The session's number for `sticky_header`.
+    pub number: Option<u64>,
 }
 
-/// Judges a request, given what is known of the clusters' health. The trace hears of every rule that was considered; `&mut ()` listens to nothing and costs nothing.
-pub fn resolve(snapshot: &Snapshot, policy: Policy, facts: &Facts, seen: Seen<'_>, trace: &mut impl Trace) -> Resolution {
-    let health = HealthEffect::AsWritten;
-    let mut judge = Judge { snapshot, policy, seen, trace, tenant: None, model: None, left_out: Vec::new(), health };
+/// Judges a request, given what is known of its session and of the clusters' health. The trace hears of every rule that was
+/// considered; `&mut ()` listens to nothing and costs nothing.
+pub fn resolve(
+    snapshot: &Snapshot,
+    policy: Policy,
+    facts: &Facts,
+    session: &State,
+    seen: Seen<'_>,
+    trace: &mut impl Trace,
+) -> Resolution {
+    let mut judge = Judge {
+        snapshot,
+        policy,
+        session,
+        seen,
+        trace,
+        tenant: None,
+        model: None,
+        left_out: Vec::new(),
+        placement: None,
+        number: None,
+        health: HealthEffect::AsWritten,
+    };
     let verdict = judge.verdict(facts);
     let (outcome, reason, chain) = match verdict {
         Verdict::Chain(reason, chain) => match judge.tenant().map(|tenant| tenant.mode) {
@@ -67,8 +104,8 @@ pub fn resolve(snapshot: &Snapshot, policy: Policy, facts: &Facts, seen: Seen<'_
         }
         Verdict::Unjudged(reason) => (Outcome::PassThrough, reason, Vec::new()),
     };
-    let Judge { tenant, model, left_out, health, .. } = judge;
-    Resolution { outcome, reason, health, tenant, model, chain, left_out }
+    let Judge { tenant, model, left_out, placement, number, health, .. } = judge;
+    Resolution { outcome, reason, health, tenant, model, chain, left_out, placement, number }
 }
 
 enum Verdict {
@@ -90,11 +127,14 @@ impl Verdict {
 struct Judge<'a, T> {
     snapshot: &'a Snapshot,
     policy: Policy,
+    session: &'a State,
     seen: Seen<'a>,
     trace: &'a mut T,
     tenant: Option<TenantId>,
     model: Option<ModelId>,
     left_out: Vec<LeftOut>,
+    placement: Option<Arc<Placement>>,
+    number: Option<u64>,
     health: HealthEffect,
 }
 
@@ -158,6 +198,31 @@ impl<'a, T: Trace> Judge<'a, T> {
         }
     }
 
+    /// The directory's word; without one the chain stands as it is.
+    fn place(&mut self, steps: &mut Vec<Step>) -> Result<(), Verdict> {
+        affinity::trace_answer(&self.session.answer, self.trace);
+        match &self.session.answer {
+            Answer::Placed(placement) => {
+                self.placement = affinity::place(self.snapshot, steps, placement, self.trace).then(|| Arc::clone(placement));
+                Ok(())
+            }
+            Answer::Unavailable(_) if self.policy.on_session_unavailable == OnTrouble::Reject => {
+                Err(Verdict::Reject(Reason::SessionUnavailable))
+            }
+            Answer::Unavailable(_) | Answer::Unknown | Answer::NotAsked => Ok(()),
+        }
+    }
+
+    fn stick(&mut self, steps: &mut [Step], named: Named<'_>) {
+        let Some(seed) = self.session.seed else { return };
+        let tenant = self.tenant().map(|tenant| tenant.name.as_str());
+        let draw = sticky::Draw::new(seed, tenant, named.known(self.snapshot));
+        self.number = Some(draw.number());
+        if self.policy.sticky {
+            sticky::narrow(self.snapshot, steps, draw, self.trace);
+        }
+    }
+
     fn chain(&mut self, named: Named<'_>) -> Verdict {
         let chosen = match matching::choose_chain(self.snapshot, self.tenant(), named, self.trace) {
             Some(chosen) => chosen,
@@ -180,8 +245,14 @@ impl<'a, T: Trace> Judge<'a, T> {
                 Verdict::Reject(Reason::NoClusterAllowed)
             };
         }
-        let (mut steps, health) = cooling::reorder(self.snapshot, left.steps, self.model, self.seen, self.trace);
+        let mut steps = left.steps;
+        if let Err(refused) = self.place(&mut steps) {
+            return refused;
+        }
+        let (mut steps, health) = cooling::reorder(self.snapshot, steps, self.model, self.seen, self.trace);
         self.health = health;
+        // Of what health leaves, so that a cluster that cools moves its own sessions only.
+        self.stick(&mut steps, named);
         let most = self.snapshot.defaults.max_attempts;
         if steps.len() > most {
             self.trace.consider(|| {

@@ -121,12 +121,23 @@ impl Keys {
         }
     }
 
+    /// A number that only the holder of the key can link to the text; it says nothing of what [`Keys::hide`] shows.
+    #[must_use]
+    pub fn seed(&self, text: &str) -> u64 {
+        let digest = self.sign(text);
+        digest.iter().rev().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte))
+    }
+
+    fn sign(&self, text: &str) -> [u8; 32] {
+        let mut mac = self.ring.load().signing.clone();
+        mac.update(text.as_bytes());
+        mac.finalize().into_bytes().into()
+    }
+
     /// A text as 16 hexadecimal digits that only the holder of the key can link to it.
     #[must_use]
     pub fn hide(&self, text: &str) -> String {
-        let mut mac = self.ring.load().signing.clone();
-        mac.update(text.as_bytes());
-        let digest = mac.finalize().into_bytes();
+        let digest = self.sign(text);
         let mut shown = String::with_capacity(DIGITS);
         for byte in digest.iter().take(DIGITS / 2) {
             for nibble in [byte >> 4, byte & 15] {

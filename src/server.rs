@@ -31,6 +31,7 @@ use self::worker::{Shared, Worker};
 use crate::admin;
 use crate::catalog::store::Store;
 use crate::feedback::{AccessLog, Monitor};
+use crate::pipeline::affinity::Affinity;
 use crate::secret::Keys;
 use crate::settings::{Address, Settings};
 use crate::telemetry::Metrics;
@@ -108,6 +109,8 @@ pub struct Parts<P> {
     pub metrics: Arc<Metrics>,
     /// Hide session ids in explanations as in decisions.
     pub keys: Keys,
+    /// Asks the session directory for explanations, and says how it is.
+    pub affinity: Arc<Affinity>,
     pub monitor: Arc<Monitor>,
     pub processor: P,
     /// Receives Envoy's access log while feedback is on.
@@ -129,8 +132,9 @@ impl<P: Processor> Server<P> {
     pub fn start(listeners: Listeners, parts: Parts<P>) -> Self {
         let phase = watch::channel(Phase::Serving).0;
         let readiness = Readiness { store: parts.store.clone(), phase: phase.subscribe() };
-        let Parts { settings, keys, metrics, monitor, .. } = &parts;
-        let state = admin::State::new(settings.rules(), keys.clone(), metrics.clone(), readiness.clone(), monitor.clone());
+        let Parts { settings, keys, metrics, affinity, monitor, .. } = &parts;
+        let (rules, readiness_seen) = (settings.rules(), readiness.clone());
+        let state = admin::State::new(rules, keys.clone(), metrics.clone(), affinity.clone(), readiness_seen, monitor.clone());
         let Listeners { listen, admin, probe } = listeners;
         info!(admin = admin.shown(), "listening for admin on {}", admin.shown());
         let mut tasks = JoinSet::new();

@@ -18,6 +18,7 @@ use crate::extract::source::Plan;
 use crate::health;
 pub use crate::outcome::OnTrouble;
 use crate::resolve::Policy;
+use crate::session::template::Template;
 pub use document::{SETTINGS, json_schema};
 
 pub const MIB: u64 = 1024 * 1024;
@@ -32,6 +33,7 @@ pub struct Settings {
     pub publish: Publish,
     pub extract: Extract,
     pub limits: Limits,
+    pub session: Session,
     pub feedback: Feedback,
     pub server: Server,
     pub secret_file: Option<String>,
@@ -117,16 +119,47 @@ impl Settings {
     /// How requests are read and judged, besides the catalog.
     #[must_use]
     pub fn rules(&self) -> Rules {
-        Rules { plan: self.extract.plan.clone(), policy: self.extract.policy(), limits: self.limits.extract() }
+        let Session { directory, sticky, on_unavailable, .. } = &self.session;
+        Rules {
+            plan: self.extract.plan.clone(),
+            policy: Policy {
+                on_missing_model: self.extract.on_missing_model,
+                on_malformed_body: self.extract.on_malformed_body,
+                on_session_unavailable: *on_unavailable,
+                sticky: *sticky,
+            },
+            limits: self.limits.extract(),
+            session: *sticky || *directory != Directory::None || !self.publish.sticky_header.is_empty(),
+        }
     }
 }
 
-impl Extract {
-    /// What the settings say of requests that cannot be judged.
-    #[must_use]
-    pub fn policy(&self) -> Policy {
-        Policy { on_missing_model: self.on_missing_model, on_malformed_body: self.on_malformed_body }
-    }
+/// Which provider holds a session's state.
+#[derive(Debug, Clone)]
+pub struct Session {
+    pub directory: Directory,
+    pub sticky: bool,
+    /// How long one lookup may take.
+    pub timeout: Duration,
+    /// How long an answer holds that does not say so itself.
+    pub ttl: Duration,
+    pub negative_ttl: Duration,
+    /// How many answers are remembered.
+    pub capacity: u64,
+    pub on_unavailable: OnTrouble,
+}
+
+/// Where sessions are looked up, and under which key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Directory {
+    None,
+    Memory(Template),
+    /// The URL.
+    Http(Template),
+    Redis {
+        url: String,
+        key: Template,
+    },
 }
 
 /// Sizes in bytes.
@@ -202,6 +235,7 @@ impl Default for Settings {
                 on_malformed_body: OnTrouble::PassThrough,
             },
             limits: Limits::default(),
+            session: Session::default(),
             feedback: Feedback::default(),
             server: Server { drain: Duration::from_secs(10), max_concurrent_streams: 1024, max_message: 64 * MIB },
             secret_file: None,
@@ -223,11 +257,30 @@ impl Default for Publish {
     }
 }
 
+impl Default for Session {
+    fn default() -> Self {
+        Self {
+            directory: Directory::None,
+            sticky: false,
+            timeout: Duration::from_millis(50),
+            ttl: Duration::from_secs(30),
+            negative_ttl: Duration::from_secs(1),
+            capacity: 100_000,
+            on_unavailable: OnTrouble::PassThrough,
+        }
+    }
+}
+
 impl Limits {
     /// The limits that reading a request is held to.
     #[must_use]
     pub fn extract(&self) -> extract::Limits {
-        extract::Limits { max_body: self.max_body, max_decompressed: self.max_decompressed, max_depth: self.max_depth }
+        extract::Limits {
+            max_body: self.max_body,
+            max_decompressed: self.max_decompressed,
+            max_depth: self.max_depth,
+            session_scan: self.session_scan,
+        }
     }
 }
 

@@ -23,7 +23,10 @@ fn catalogs() -> Vec<PathBuf> {
 #[test]
 fn every_shipped_catalog_is_accepted_without_a_warning() {
     let names: Vec<String> = catalogs().iter().map(|path| path.file_name().unwrap().display().to_string()).collect();
-    assert_eq!(names, ["enterprise", "fallback-80-20", "onprem-overflow", "quickstart", "tenant-chains", "two-attempts"]);
+    assert_eq!(
+        names,
+        ["enterprise", "fallback-80-20", "onprem-overflow", "quickstart", "sessions", "tenant-chains", "two-attempts"]
+    );
     for catalog in catalogs() {
         let accepted = accept(&load::read(&catalog).unwrap(), &Rules::default()).unwrap();
         assert_eq!(accepted.warnings, [], "{}", catalog.display());

@@ -5,8 +5,20 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CORE: [&str; 11] =
-    ["catalog", "diagnostic", "document", "expectations", "explain", "extract", "health", "names", "outcome", "resolve", "walls"];
+const CORE: [&str; 12] = [
+    "catalog",
+    "diagnostic",
+    "document",
+    "expectations",
+    "explain",
+    "extract",
+    "health",
+    "names",
+    "outcome",
+    "resolve",
+    "session",
+    "walls",
+];
 
 /// Files (the longest matching prefix counts) and the modules that they may import, besides their own.
 const WALLS: &[(&str, &[&str])] = &[
@@ -21,11 +33,15 @@ const WALLS: &[(&str, &[&str])] = &[
     // Cooldowns know no catalog and no clock.
     ("health", &[]),
     // A decision knows no bytes and no protobuf.
-    ("resolve", &["catalog", "diagnostic", "extract", "health", "names", "outcome"]),
+    // A directory's answer is data; nobody is asked for it.
+    ("session", &[]),
+    ("resolve", &["catalog", "diagnostic", "extract", "health", "names", "outcome", "session"]),
     ("resolve/tests", &["catalog", "document", "explain", "health", "settings"]),
+    ("resolve/affinity/tests", &["catalog", "explain", "extract", "health", "outcome", "session"]),
+    ("resolve/sticky/tests", &["catalog", "explain", "health", "session"]),
     ("resolve/properties", &["catalog", "explain", "extract", "health", "outcome"]),
-    ("explain", &["catalog", "diagnostic", "extract", "health", "outcome", "resolve"]),
-    ("expectations", &["catalog", "diagnostic", "explain", "extract", "health", "outcome", "resolve"]),
+    ("explain", &["catalog", "diagnostic", "extract", "health", "outcome", "resolve", "session"]),
+    ("expectations", &["catalog", "diagnostic", "explain", "extract", "health", "outcome", "resolve", "session"]),
     ("shipped", &["catalog", "document", "expectations", "explain"]),
     // Envoy's vocabulary: it writes down what was decided.
     ("proto", &[]),
@@ -38,8 +54,10 @@ const WALLS: &[(&str, &[&str])] = &[
     ("extproc/upstream", &["encode", "pipeline", "proto"]),
     ("extproc", &[]),
     ("secret", &[]),
-    ("settings", &["catalog", "diagnostic", "document", "explain", "extract", "health", "outcome", "resolve"]),
-    ("telemetry", &["catalog", "names", "outcome", "settings", "diagnostic"]),
+    ("settings", &["catalog", "diagnostic", "document", "explain", "extract", "health", "outcome", "resolve", "session"]),
+    ("telemetry", &["catalog", "names", "outcome", "session", "settings", "diagnostic"]),
+    // The shell of sessions: whom to ask, how long an answer holds.
+    ("directory", &["session", "settings", "telemetry"]),
     // What Envoy tells of attempts becomes health.
     ("feedback", &["catalog", "health", "proto", "secret", "settings", "telemetry"]),
     // The shell of the catalog: files, URLs, time.
@@ -52,6 +70,7 @@ const WALLS: &[(&str, &[&str])] = &[
         "pipeline",
         &[
             "catalog",
+            "directory",
             "encode",
             "explain",
             "extproc",
@@ -62,12 +81,28 @@ const WALLS: &[(&str, &[&str])] = &[
             "proto",
             "resolve",
             "secret",
+            "session",
             "settings",
             "telemetry",
         ],
     ),
-    ("admin", &["catalog", "explain", "feedback", "health", "outcome", "secret", "server", "settings", "telemetry"]),
-    ("server", &["admin", "catalog", "feedback", "secret", "settings", "telemetry"]),
+    (
+        "admin",
+        &[
+            "catalog",
+            "explain",
+            "extract",
+            "feedback",
+            "health",
+            "outcome",
+            "pipeline",
+            "secret",
+            "server",
+            "settings",
+            "telemetry",
+        ],
+    ),
+    ("server", &["admin", "catalog", "feedback", "pipeline", "secret", "settings", "telemetry"]),
 ];
 
 /// May import everything: they put the parts together.

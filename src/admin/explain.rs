@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::error::Problem;
 use super::{MAX_BODY, State};
 use crate::explain::{self as core, Question};
+use crate::extract::Facts;
 
 const EXAMPLE: &str = r#"as in {"model": "gpt-4o", "tenant": "acme", "headers": {"x-session-id": "s1"}}"#;
 
@@ -27,10 +28,12 @@ async fn answer(state: &State, body: Result<Bytes, BytesRejection>) -> Result<Va
         body.map_err(|error| Problem::new(error.status(), "the body cannot be read", format!("send at most {MAX_BODY} bytes")))?;
     let question = parse(&body).map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error, EXAMPLE))?;
     let snapshot = state.readiness.store.current().ok_or_else(Problem::no_catalog)?;
-    let State { rules, keys, monitor, .. } = state.clone();
+    let State { rules, keys, affinity, monitor, .. } = state.clone();
+    let runtime = tokio::runtime::Handle::current();
     let explain = move || {
+        let session = |facts: &Facts| runtime.block_on(affinity.state(facts, affinity.ask(&snapshot, facts)));
         let look = monitor.look(Instant::now());
-        core::explain(&snapshot, &rules, &question, look.seen(), &|session| keys.hide(session)).to_json()
+        core::explain_with(&snapshot, &rules, &question, look.seen(), &|session| keys.hide(session), &session).to_json()
     };
     tokio::task::spawn_blocking(explain).await.map_err(|_| Problem::internal())
 }

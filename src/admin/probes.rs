@@ -27,6 +27,8 @@ pub(super) async fn healthz(Given(state): Given<State>) -> Response {
         "version": env!("CARGO_PKG_VERSION"),
         "streams_in_flight": state.metrics.streams_in_flight(),
         "catalog": catalog::status_json(&state.readiness.store.status()),
+        // A directory that is away makes nobody unready: requests go on without it.
+        "sessions": state.affinity.status(),
     });
     (status, Json(body)).into_response()
 }

@@ -2,14 +2,19 @@
 
 use std::io::{self, Read};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use super::arguments::{Explain, Format};
 use super::{complain, print, report, source};
 use crate::catalog::load::SourceFile;
 use crate::diagnostic::Diagnostic;
-use crate::explain::{Question, explain};
+use crate::directory::Sessions;
+use crate::explain::{Question, explain_with};
+use crate::extract::Facts;
 use crate::health::Seen;
+use crate::pipeline::affinity::Affinity;
 use crate::secret::Keys;
+use crate::telemetry::Metrics;
 use crate::telemetry::log::colour;
 
 pub(super) fn run(arguments: &Explain) -> ExitCode {
@@ -57,7 +62,15 @@ fn answer(arguments: &Explain) -> Result<String, Trouble> {
         attempts: arguments.attempts,
         cooling: arguments.cooling.clone(),
     };
-    let explanation = explain(&accepted.snapshot, &settings.rules(), &question, Seen::well(), &|session| keys.hide(session));
+    let said = |error: String| Trouble::Said(error);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| said(error.to_string()))?;
+    let sessions = runtime.block_on(async { Sessions::open(&settings.session, &Arc::new(Metrics::new())) }).map_err(said)?;
+    let affinity = Affinity::new(&settings, sessions, keys.clone());
+    let session =
+        |facts: &Facts| runtime.block_on(async { affinity.state(facts, affinity.ask(&accepted.snapshot, facts)).await });
+    let hide = |session: &str| keys.hide(session);
+    let explanation = explain_with(&accepted.snapshot, &settings.rules(), &question, Seen::well(), &hide, &session);
     Ok(match arguments.format {
         Format::Json => format!("{:#}\n", explanation.to_json()),
         Format::Text => explanation.to_text(colour(&io::stdout())),

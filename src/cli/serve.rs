@@ -14,9 +14,11 @@ use crate::catalog::load::SourceFile;
 use crate::catalog::store::Store;
 use crate::catalog::watch::{First, Following, Loader};
 use crate::diagnostic::Diagnostic;
+use crate::directory::Sessions;
 use crate::extproc::service::Processor;
 use crate::feedback::{AccessLog, Monitor};
 use crate::pipeline::Pipeline;
+use crate::pipeline::affinity::Affinity;
 use crate::secret::Keys;
 use crate::server::{Ended, Listeners, Parts, Server, Signals};
 use crate::settings::Settings;
@@ -59,8 +61,6 @@ fn refuse(what: &str, diagnostics: &[Diagnostic], files: &[SourceFile]) -> ExitC
     ExitCode::from(EX_CONFIG)
 }
 
-// The order of a start, each step with its failure: it reads best in one piece.
-#[allow(clippy::too_many_lines)]
 async fn serve(settings: Settings) -> ExitCode {
     let settings = Arc::new(settings);
     let metrics = Arc::new(Metrics::new());
@@ -93,12 +93,13 @@ async fn serve(settings: Settings) -> ExitCode {
     if let Some(path) = settings.secret_file.clone() {
         tokio::spawn(keys.clone().follow(path));
     }
-    let monitor = Arc::new(Monitor::new(settings.feedback.cooling));
-    tokio::spawn(Arc::clone(&monitor).follow());
-    let feedback = access_log(&settings, &store, &monitor, &metrics, &keys);
-    let pipeline = Pipeline::new(&settings, store.clone(), metrics.clone(), keys.clone(), monitor.clone());
-    let max_message = usize::try_from(settings.server.max_message).unwrap_or(usize::MAX);
-    let processor = Processor::new(Arc::new(pipeline), max_message);
+    let parts = match parts(settings.clone(), store, metrics, keys) {
+        Ok(parts) => parts,
+        Err(error) => {
+            complain(&error);
+            return ExitCode::from(EX_CONFIG);
+        }
+    };
     let listeners = match Listeners::bind(&settings).await {
         Ok(listeners) => listeners,
         Err(error) => {
@@ -106,7 +107,7 @@ async fn serve(settings: Settings) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let server = Server::start(listeners, Parts { settings, store, metrics, keys, monitor, processor, feedback });
+    let server = Server::start(listeners, parts);
     if first.is_err() {
         tokio::select! {
             first = following.first() => if let First::Invalid { diagnostics, files } = first {
@@ -121,16 +122,20 @@ async fn serve(settings: Settings) -> ExitCode {
     go(server, following, signals).await
 }
 
-/// Receives Envoy's access log, while feedback is on.
-fn access_log(
-    settings: &Settings,
-    store: &Arc<Store>,
-    monitor: &Arc<Monitor>,
-    metrics: &Arc<Metrics>,
-    keys: &Keys,
-) -> Option<AccessLog> {
-    let log = || AccessLog::new(settings, store.clone(), monitor.clone(), metrics.clone(), keys.clone());
-    settings.feedback.enabled.then(log)
+/// What is served. Must be called inside the runtime, where sessions are looked up and health is followed.
+fn parts(settings: Arc<Settings>, store: Arc<Store>, metrics: Arc<Metrics>, keys: Keys) -> Result<Parts<Processor>, String> {
+    let sessions = Sessions::open(&settings.session, &metrics)?;
+    let affinity = Arc::new(Affinity::new(&settings, sessions, keys.clone()));
+    let monitor = Arc::new(Monitor::new(settings.feedback.cooling));
+    tokio::spawn(Arc::clone(&monitor).follow());
+    let feedback = settings
+        .feedback
+        .enabled
+        .then(|| AccessLog::new(&settings, store.clone(), monitor.clone(), metrics.clone(), keys.clone()));
+    let pipeline = Pipeline::new(&settings, store.clone(), metrics.clone(), keys.clone(), monitor.clone(), affinity.clone());
+    let max_message = usize::try_from(settings.server.max_message).unwrap_or(usize::MAX);
+    let processor = Processor::new(Arc::new(pipeline), max_message);
+    Ok(Parts { settings, store, metrics, keys, affinity, monitor, processor, feedback })
 }
 
 async fn go(server: Server<Processor>, mut following: Following, mut signals: Signals) -> ExitCode {

@@ -30,6 +30,9 @@ pub struct Reader {
     body: Body,
     read: u64,
     max_body: u64,
+    session_scan: u64,
+    /// How much had been read when everything but the session was known.
+    rest_known_at: Option<u64>,
     trouble: Option<Trouble>,
     ended: bool,
 }
@@ -92,6 +95,8 @@ impl Reader {
             body,
             read: 0,
             max_body: limits.max_body,
+            session_scan: limits.session_scan,
+            rest_known_at: None,
             trouble: None,
             ended: false,
         }
@@ -119,6 +124,9 @@ impl Reader {
             Body::Unreadable(why) => Err(Failure::Malformed(why)),
         };
         self.note(result);
+        if self.rest_known_at.is_none() && self.knows_the_rest() {
+            self.rest_known_at = Some(self.read);
+        }
     }
 
     /// The body has ended; one that never had a byte is no body.
@@ -172,9 +180,26 @@ impl Reader {
         self.trouble.is_some()
             || self.ended
             || self.needs_no_body()
-            || (self.is_settled(&self.model)
-                && (!self.needs.tenant || self.is_settled(&self.tenant))
-                && (!self.needs.session || self.is_settled(&self.session)))
+            || (self.knows_the_rest() && (!self.needs.session || self.is_settled(&self.session) || self.has_scanned_enough()))
+    }
+
+    /// True if a lookup of the session can start: its id is known, and of model and tenant what its key is made of.
+    #[must_use]
+    pub fn knows_the_session(&self, with_model: bool, with_tenant: bool) -> bool {
+        self.trouble.is_none()
+            && self.needs.session
+            && self.is_settled(&self.session)
+            && (!with_model || self.is_settled(&self.model))
+            && (!with_tenant || !self.needs.tenant || self.is_settled(&self.tenant))
+    }
+
+    /// Model and tenant.
+    fn knows_the_rest(&self) -> bool {
+        self.is_settled(&self.model) && (!self.needs.tenant || self.is_settled(&self.tenant))
+    }
+
+    fn has_scanned_enough(&self) -> bool {
+        self.rest_known_at.is_some_and(|start| self.read - start > self.session_scan)
     }
 
     /// A field is settled by its first candidate with a value, if all before it are settled without one.

@@ -3,9 +3,31 @@
 
 use serde_json::{Map, Value};
 
+use super::Resolution;
+use crate::catalog::snapshot::Snapshot;
+use crate::outcome::Outcome;
+
+/// What an override says: the session's entry first, then the model's and its fallbacks, and the session's endpoint beside them.
+#[must_use]
+pub fn of(snapshot: &Snapshot, resolution: &Resolution) -> Map<String, Value> {
+    if resolution.outcome != Outcome::Override {
+        return Map::new();
+    }
+    let model = resolution.model.map(|model| snapshot.model(model).endpoint_metadata.as_slice()).unwrap_or_default();
+    let Some(placement) = &resolution.placement else { return endpoint_metadata(model) };
+    let mut entries: Vec<Map<String, Value>> = Vec::with_capacity(model.len() + 1);
+    entries.extend(placement.metadata.as_deref().cloned());
+    entries.extend(model.iter().filter(|entry| placement.metadata.as_deref() != Some(*entry)).cloned());
+    let mut fields = endpoint_metadata(&entries);
+    if let Some(endpoint) = &placement.endpoint {
+        fields.insert("selected_endpoint".to_owned(), Value::String(endpoint.to_string()));
+    }
+    fields
+}
+
 /// What goes under `envoy.lb`: one entry bare; several as a `fallback_list` without bare keys (facts 20 and 20a).
 #[must_use]
-pub fn endpoint_metadata(entries: &[Map<String, Value>]) -> Map<String, Value> {
+fn endpoint_metadata(entries: &[Map<String, Value>]) -> Map<String, Value> {
     match entries {
         [] => Map::new(),
         [only] => only.clone(),

@@ -79,6 +79,15 @@ impl<'a> Named<'a> {
         }
     }
 
+    /// The name by which the catalog knows the model, if it does.
+    #[must_use]
+    pub fn known(self, snapshot: &'a Snapshot) -> Option<&'a str> {
+        match self {
+            Self::Catalog(_) | Self::TenantOnly(_) => self.name(snapshot),
+            Self::Unknown(_) => None,
+        }
+    }
+
     /// The name that patterns are matched against: the catalog's, else the one that was sent.
     #[must_use]
     pub fn name(self, snapshot: &'a Snapshot) -> Option<&'a str> {

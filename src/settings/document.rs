@@ -152,7 +152,7 @@ const SESSION: Shape = Shape::Record(&Record {
         field("sticky", Shape::Bool, "True keeps a session on one cluster of each group.").default("false"),
         field("url", Shape::Text, "The directory's URL; `{tenant}`, `{model}` and `{session}` are percent-encoded.")
             .example("\"http://directory.internal/s/{tenant}/{model}/{session}\""),
-        field("key", Shape::Text, "The key in Redis.").example("\"cascade:session:{tenant}/{model}/{session}\""),
+        field("key", Shape::Text, "The key in Redis.").default("\"cascade:session:{tenant}/{model}/{session}\""),
         field("timeout", Shape::Duration, "How long an answer is awaited.").default("\"50ms\""),
         field("ttl", Shape::Duration, "How long an answer is remembered.").default("\"30s\""),
         field("negative_ttl", Shape::Duration, "How long it is remembered that a session is unknown.").default("\"1s\""),

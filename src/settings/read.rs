@@ -1,6 +1,8 @@
 //! Reads settings: flags over environment over file over defaults, all that is wrong at once. It reads no file and no environment
 //! itself, and starts nothing.
 
+mod session;
+
 use std::time::Duration;
 
 use super::document::SETTINGS;
@@ -71,6 +73,7 @@ impl<'r> Reader<'r> {
             publish: self.publish(default.publish),
             extract: self.extract(default.extract),
             limits: self.limits(&default.limits, default.server.max_message),
+            session: self.session(&default.session),
             feedback: self.feedback(default.feedback),
             server: Server {
                 drain: self.duration("server.drain").unwrap_or(default.server.drain),

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::read::{Flags, read};
-use super::{Address, Encoding, LogFormat, OnTrouble, Settings, document};
+use super::{Address, Directory, Encoding, LogFormat, OnTrouble, Settings, document};
 use crate::diagnostic::Diagnostic;
 use crate::document::shape::{Record, Shape};
 use crate::extract::source::{OnDuplicateKey, Source};
+use crate::session::template::Template;
 
 fn from(text: &str) -> Result<(Settings, Vec<Diagnostic>), Vec<Diagnostic>> {
     read(Some(("cascade.yaml", text)), std::iter::empty(), Flags::default())
@@ -136,8 +137,14 @@ fn each_fault_has_its_code_and_its_place() {
         ("extract: {tenant: [{metadata: {namespace: n}}]}\n", "bad-source 1:31|missing-field 1:31"),
         ("extract: {model: header}\n", "wrong-type 1:18"),
         ("telemetry: {log: \"a=b=c\"}\n", "bad-value 1:18"),
-        ("session: {directory: redis}\n", "not-available 1:22"),
-        ("session: {sticky: true}\n", "not-available 1:19"),
+        ("session: {directory: redis}\n", "missing-field 1:22"),
+        ("session: {directory: http}\n", "missing-field 1:22"),
+        ("session: {directory: redis, url: \"http://d\"}\n", "bad-value 1:34"),
+        ("session: {directory: redis, url: \"redis://d\", key: k}\n", "bad-value 1:52"),
+        ("session: {directory: http, url: \"http://d/s\"}\n", "bad-value 1:33"),
+        ("session: {directory: http, url: \"http://d/{session}/{user}\"}\n", "bad-value 1:33"),
+        ("session: {directory: http, url: \"http://{session}/s\"}\n", "bad-value 1:33"),
+        ("session: {directory: http, url: \"ftp://d/{session}\"}\n", "bad-value 1:33"),
         ("session: {learn: true}\n", "not-available 1:18"),
         ("feedback: {cooldown: 10ms}\n", "bad-value 1:22"),
         ("feedback: {cooldown: 10m}\n", "bad-value 1:22"),
@@ -214,7 +221,7 @@ fn a_variable_is_judged_like_the_file() {
         ("CASCADE_EXTRACT__TENANT", "[{header: x}]", "untrusted-tenant CASCADE_EXTRACT__TENANT"),
         ("CASCADE_EXTRACT__TENANT", "[{", "syntax CASCADE_EXTRACT__TENANT"),
         ("CASCADE_LISTEN", "", "bad-address CASCADE_LISTEN"),
-        ("CASCADE_SESSION__STICKY", "true", "not-available CASCADE_SESSION__STICKY"),
+        ("CASCADE_SESSION__LEARN", "true", "not-available CASCADE_SESSION__LEARN"),
     ] {
         assert_eq!(codes(&with_environment("", &[(name, value)]).unwrap_err()), [expected], "{value}");
     }
@@ -237,6 +244,35 @@ fn an_unknown_variable_is_a_warning() {
         assert_eq!(codes(&warnings), [format!("unknown-variable {name}")]);
         assert!(warnings[0].hint.as_ref().unwrap().contains(hint), "{:?}", warnings[0]);
     }
+}
+
+#[test]
+fn session_settings_make_a_directory() {
+    let (settings, warnings) =
+        from("session: {directory: http, url: \"http://d:1/s/{session}\", on_unavailable: reject}\n").unwrap();
+    assert!(warnings.is_empty() && settings.rules().session, "{warnings:?}");
+    assert_eq!(settings.session.directory, Directory::Http(Template::parse("http://d:1/s/{session}").unwrap()));
+    assert_eq!(settings.rules().policy.on_session_unavailable, OnTrouble::Reject);
+    let (settings, _) = from("session: {directory: redis, url: \"redis://d\", timeout: 10ms, ttl: 1m, capacity: 5}\n").unwrap();
+    let key = Template::parse("cascade:session:{tenant}/{model}/{session}").unwrap();
+    assert_eq!(settings.session.directory, Directory::Redis { url: "redis://d".to_owned(), key });
+    assert_eq!((settings.session.timeout, settings.session.capacity), (Duration::from_millis(10), 5));
+    let (settings, _) = from("publish: {sticky_header: x-pick}\n").unwrap();
+    assert!(settings.rules().session && !settings.rules().policy.sticky);
+}
+
+#[test]
+fn sessions_that_would_move_or_meet_are_a_warning() {
+    for (text, expected) in [
+        ("session: {sticky: true}\n", "random-secret 1:19"),
+        ("session: {directory: memory}\n", "empty-directory 1:22"),
+        ("extract: {tenant: [{value: t}]}\nsession: {directory: http, url: \"http://d/{session}\"}\n", "shared-sessions 2:33"),
+    ] {
+        let (settings, warnings) = from(text).unwrap();
+        assert_eq!(codes(&warnings), [expected]);
+        assert!(settings.rules().session);
+    }
+    assert!(from("session: {sticky: true}\nsecret_file: /s\n").unwrap().1.is_empty());
 }
 
 #[test]

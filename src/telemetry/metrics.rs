@@ -2,6 +2,7 @@
 //! from closed lists; a client cannot make a series. It knows no request, only what became of it.
 
 mod labels;
+mod sessions;
 mod stream;
 
 use std::fmt;
@@ -16,6 +17,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use self::labels::{Answers, ByName};
+use self::sessions::Sessions;
 pub use self::stream::StreamGuard;
 use crate::catalog::snapshot::{Revision, Snapshot};
 use crate::outcome::{Outcome, Reason};
@@ -94,6 +96,7 @@ struct BuildLabels {
 pub struct Metrics {
     registry: Registry,
     answers: Answers,
+    sessions: Sessions,
     seconds: Histogram,
     in_flight: Gauge,
     abandoned: Counter,
@@ -134,6 +137,7 @@ impl Metrics {
         registry.register("cascade_build_info", "The version that runs", build);
         let metrics = Self {
             answers: Answers::register(&mut registry),
+            sessions: Sessions::register(&mut registry),
             models: ByName::models(&mut registry, MAX_MODELS),
             tenants: ByName::tenants(&mut registry, MAX_TENANTS),
             seconds: Histogram::new(DECISION_BUCKETS),

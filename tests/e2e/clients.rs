@@ -90,7 +90,7 @@ fn run(program: &str, arguments: &[&str]) -> String {
 fn python() -> String {
     let cache =
         env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
-    let cache = cache.expect("XDG_CACHE_HOME or HOME says where the SDKs may be installed").join("cascade");
+    let cache = cache.unwrap_or_else(|| panic!("XDG_CACHE_HOME or HOME says where the SDKs may be installed")).join("cascade");
     fs::create_dir_all(&cache).unwrap();
     let home = cache.join(PACKAGES.join("-").replace("==", "-"));
     let lock = File::create(cache.join("clients.lock")).unwrap();

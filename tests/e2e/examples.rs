@@ -17,11 +17,11 @@ use crate::town::LIMIT;
 const PROVIDERS: [(&str, u16); 4] =
     [("openai_primary", 9001), ("azure_backup", 9002), ("onprem_primary", 9003), ("anthropic_main", 9004)];
 
-fn example(name: &str) -> String {
+pub fn example(name: &str) -> String {
     ok(fs::read_to_string(format!("{}/examples/envoy/{name}.yaml", env!("CARGO_MANIFEST_DIR"))))
 }
 
-fn with_port(yaml: &str, from: u16, to: u16) -> String {
+pub fn with_port(yaml: &str, from: u16, to: u16) -> String {
     let (from, to) = (format!("port_value: {from}}}"), format!("port_value: {to}}}"));
     assert_eq!(yaml.matches(&from).count(), 1, "{from} stands once in the example");
     yaml.replace(&from, &to)

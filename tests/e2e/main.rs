@@ -27,3 +27,4 @@ mod picks;
 mod protocol;
 mod retries;
 mod route_cache;
+mod sessions;

@@ -32,6 +32,10 @@ impl Random {
         self.next() % limit
     }
 
+    fn index(&mut self, limit: usize) -> usize {
+        usize::try_from(self.below(limit as u64)).unwrap()
+    }
+
     /// Small weights, large ones, and the largest.
     fn weight(&mut self) -> u64 {
         match self.below(4) {
@@ -49,8 +53,8 @@ fn catalog(random: &mut Random) -> String {
     for model in 0..MODELS {
         let mut groups = Vec::new();
         for group in 0..=random.below(4) {
-            let first = random.below(CLUSTERS.len() as u64) as usize;
-            let members = (0..=random.below(4) as usize).map(|index| {
+            let first = random.index(CLUSTERS.len());
+            let members = (0..=random.index(4)).map(|index| {
                 let name = CLUSTERS[(first + index) % CLUSTERS.len()];
                 format!("{{cluster_name: {name}, weight: {}}}", random.weight())
             });

@@ -19,6 +19,7 @@ mod metrics;
 mod reload;
 mod remote;
 mod serving;
+mod sessions;
 mod start;
 mod streams;
 mod torture;

@@ -14,10 +14,13 @@ const ELSEWHERE: &[&str] = &[
     // The settings' tests.
     "bad-address",
     "bad-source",
+    "empty-directory",
     "limits-disagree",
     "no-model-source",
     "not-available",
+    "random-secret",
     "same-namespace",
+    "shared-sessions",
     "unknown-variable",
     "untrusted-tenant",
     // Those of `load`, `document` and the command line.

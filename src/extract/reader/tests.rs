@@ -151,3 +151,22 @@ fn a_cut_body_is_trouble_only_if_something_is_still_missing() {
     let facts = read(r#"{"mod"#);
     assert_eq!((facts.trouble, facts.model, facts.api), (Some(Trouble::Deadline), Found::Nothing, Api::Anthropic));
 }
+
+#[test]
+fn a_session_is_waited_for_so_far_and_no_further() {
+    let plan = Plan { session: vec![pointer("/session")], ..Plan::default() };
+    let needs = Needs { tenant: false, session: true };
+    let limits = Limits { session_scan: 100, ..Limits::default() };
+    let mut reader = Reader::new(&request("/v1/responses", &[JSON], None), &plan, needs, &limits);
+    reader.push(br#"{"model":"m","input":""#);
+    assert!(!reader.is_ready() && !reader.knows_the_session(true, true));
+    reader.push(&[b'x'; 100]);
+    assert!(!reader.is_ready());
+    reader.push(b"x");
+    assert!(reader.is_ready() && !reader.knows_the_session(true, true));
+    assert_eq!(reader.facts().0.session, None);
+    // One that comes in time ends the wait.
+    let mut reader = Reader::new(&request("/v1/responses", &[JSON], None), &plan, needs, &limits);
+    reader.push(br#"{"model":"m","session":"s","#);
+    assert!(reader.is_ready() && reader.knows_the_session(true, true));
+}

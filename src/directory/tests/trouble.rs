@@ -1,0 +1,136 @@
+//! Crowds, slowness and silence.
+
+use std::time::Instant;
+
+use futures_util::future::join_all;
+
+use super::*;
+
+#[tokio::test]
+async fn a_thousand_requests_for_one_cold_session_make_one_lookup() {
+    let (web, url) = Web::open().await;
+    web.tell("/s", 200, r#"{"selected_backend":"b"}"#);
+    web.hold();
+    let cached = cached(Arc::new(Http::new(PATIENCE).unwrap()), &settings());
+    let key = format!("{url}/s");
+    let waiting: Vec<_> = (0..1000).map(|_| cached.look_up(&key)).collect();
+    web.is_asked(1).await;
+    web.release();
+    let answers = join_all(waiting.into_iter().map(Lookup::answer)).await;
+    assert!(answers.iter().all(|answer| matches!(answer, Answer::Placed(_))));
+    assert!(matches!(cached.look_up(&key), Lookup::Ready(Answer::Placed(_))));
+    assert_eq!(web.asked(), 1);
+}
+
+#[tokio::test]
+async fn threads_with_runtimes_of_their_own_share_one_lookup() {
+    let (web, url) = Web::open().await;
+    web.tell("/s", 200, r#"{"selected_backend":"b"}"#);
+    web.hold();
+    let cached = Arc::new(cached(Arc::new(Http::new(PATIENCE).unwrap()), &settings()));
+    let key = format!("{url}/s");
+    let worker = |_| {
+        let (cached, key) = (Arc::clone(&cached), key.clone());
+        tokio::task::spawn_blocking(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async { join_all((0..100).map(|_| cached.look_up(&key).answer())).await })
+        })
+    };
+    let workers: Vec<_> = (0..4).map(worker).collect();
+    web.is_asked(1).await;
+    web.release();
+    for answers in join_all(workers).await {
+        assert!(answers.unwrap().iter().all(|answer| matches!(answer, Answer::Placed(_))));
+    }
+    assert_eq!(web.asked(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_waits_for_any_more_still_fills_the_cache() {
+    let (web, url) = Web::open().await;
+    web.tell("/s", 200, r#"{"selected_backend":"b"}"#);
+    web.hold();
+    let cached = cached(Arc::new(Http::new(PATIENCE).unwrap()), &settings());
+    let key = format!("{url}/s");
+    drop(cached.look_up(&key));
+    web.is_asked(1).await;
+    web.release();
+    let filled = async {
+        while !matches!(cached.look_up(&key), Lookup::Ready(Answer::Placed(_))) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, filled).await.expect("the late answer is remembered");
+    assert_eq!(web.asked(), 1);
+}
+
+#[tokio::test]
+async fn a_directory_that_hangs_holds_nobody_longer_than_its_timeout_and_leaves_nothing() {
+    let (web, url) = Web::open().await;
+    web.hold();
+    let timeout = Duration::from_millis(100);
+    let cached = cached(Arc::new(Http::new(PATIENCE).unwrap()), &Session { timeout, ..settings() });
+    let start = Instant::now();
+    let keys: Vec<String> = (0..5000).map(|session| format!("{url}/{session}")).collect();
+    let answers = join_all(keys.iter().map(|key| cached.look_up(key).answer())).await;
+    assert!(answers.iter().all(|answer| *answer == Answer::Unavailable(Fault::Timeout)));
+    assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    assert!(web.asked() <= 256, "{} sockets at once", web.asked());
+    assert_eq!((cached.trouble(), cached.flights.under_way()), ((5000, Some(Fault::Timeout)), 0));
+    // And it is asked again, since nothing of this was remembered.
+    web.release();
+    web.tell("/1", 200, r#"{"selected_backend":"b"}"#);
+    let again = async {
+        while !matches!(cached.look_up(&keys[1]).answer().await, Answer::Placed(_)) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, again).await.expect("it answers again");
+    assert_eq!(cached.trouble(), (0, Some(Fault::Timeout)));
+}
+
+#[tokio::test]
+async fn nobody_at_the_address_is_unreachable() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let http = Http::new(PATIENCE).unwrap();
+    assert_eq!(http.look_up(&format!("http://{address}/s")).answer().await, Answer::Unavailable(Fault::Unreachable));
+    let redis = Redis::new(&format!("redis://{address}"), Duration::from_secs(2)).unwrap();
+    assert_eq!(redis.look_up("s").answer().await, Answer::Unavailable(Fault::Unreachable));
+}
+
+#[tokio::test]
+async fn each_answer_holds_for_its_own_time() {
+    let memory = Memory::new(100, PATIENCE, Duration::from_millis(20));
+    memory.put("short", &crate::session::parse(br#"{"selected_backend":"b","ttl_seconds":0}"#));
+    memory.put("long", &crate::session::parse(br#"{"selected_backend":"b"}"#));
+    memory.put("unknown", &Answer::Unknown);
+    let over = async {
+        while memory.get("unknown").is_some() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, over).await.expect("what is unknown is asked again soon");
+    assert_eq!(memory.get("short"), None);
+    assert!(matches!(memory.get("long"), Some(Answer::Placed(_))));
+}
+
+#[tokio::test]
+async fn the_settings_make_the_directory() {
+    let metrics = Arc::new(Metrics::new());
+    assert!(Sessions::open(&settings(), &metrics).unwrap().is_none());
+    let (web, url) = Web::open().await;
+    web.tell("/t/m/s", 500, "");
+    let template = Template::parse(&format!("{url}/{{tenant}}/{{model}}/{{session}}")).unwrap();
+    let key = template.fill(Some("t"), Some("m"), "s").unwrap();
+    let settings = Session { directory: settings::Directory::Http(template), ..settings() };
+    let sessions = Sessions::open(&settings, &metrics).unwrap().unwrap();
+    assert_eq!(sessions.status()["state"], "ok");
+    assert_eq!(sessions.look_up(&key).answer().await, Answer::Unavailable(Fault::Refused));
+    let status = sessions.status();
+    assert_eq!(
+        (&status["directory"], &status["state"], &status["last_error"]),
+        (&json!("http"), &json!("failing"), &json!("refused"))
+    );
+}

@@ -1,0 +1,79 @@
+//! What a session's placement makes of a chain: the group or cluster that holds the session goes first, and everything else
+//! follows, so that a dead owner costs one attempt. It never adds a cluster that the chain does not hold.
+
+use super::chain::Step;
+use super::matching::{find_model, find_tenant};
+use super::trace::{Considered, Trace};
+use crate::catalog::snapshot::Snapshot;
+use crate::extract::{Facts, Found};
+use crate::session::template::{Part, Template};
+use crate::session::{Answer, Placement};
+
+/// Whether a key is made of the model, and of the tenant: a name may stand for a model that exists for the tenant alone.
+#[must_use]
+pub fn made_of(template: &Template) -> (bool, bool) {
+    let model = template.names(Part::Model);
+    (model, model || template.names(Part::Tenant))
+}
+
+/// The session's key for the directory, made of the catalog's names. `None`: the request has no session, or one that is not
+/// looked up.
+#[must_use]
+pub fn key(snapshot: &Snapshot, template: &Template, facts: &Facts) -> Option<String> {
+    let session = facts.session.as_deref()?;
+    let (with_model, with_tenant) = made_of(template);
+    let tenant = match with_tenant {
+        true => find_tenant(snapshot, &facts.tenant, &mut ()).ok()?.map(|id| snapshot.tenant(id)),
+        false => None,
+    };
+    let model = match &facts.model {
+        Found::Value(name) if with_model => find_model(snapshot, tenant, Some(name), &mut ()).known(snapshot),
+        Found::Value(_) | Found::Nothing | Found::Unusable => None,
+    };
+    template.fill(tenant.map(|tenant| tenant.name.as_str()), model, session)
+}
+
+/// Puts the placement's backend first. False if it names one that the chain does not hold: then nothing of the placement counts,
+/// since its endpoints are of that backend.
+pub fn place(snapshot: &Snapshot, steps: &mut Vec<Step>, placement: &Placement, trace: &mut impl Trace) -> bool {
+    let Some(backend) = placement.backend.as_deref() else { return true };
+    let say = |trace: &mut _, result: String| Trace::consider(trace, || Considered::new("session", None, result));
+    let group = steps.iter().position(|step| snapshot.group(step.group).name.as_str() == backend);
+    if let Some(at) = group {
+        move_to_front(steps, at);
+        say(trace, format!("lives in group {backend}: first"));
+        return true;
+    }
+    let holds = |step: &Step| step.clusters.iter().position(|(id, _)| snapshot.cluster(*id).name.as_str() == backend);
+    let Some((at, index)) = steps.iter().enumerate().find_map(|(at, step)| Some((at, holds(step)?))) else {
+        say(trace, format!("lives at {backend}, which the chain does not hold: ignored"));
+        return false;
+    };
+    let group = steps[at].group;
+    if steps[at].clusters.len() == 1 {
+        move_to_front(steps, at);
+        say(trace, format!("lives at {backend}, all that group {} has: the group first", snapshot.group(group).name));
+    } else {
+        let alone = Step { group, clusters: vec![steps[at].clusters[index]] };
+        steps.insert(0, alone);
+        say(trace, format!("lives at {backend} of group {}: first, the chain follows", snapshot.group(group).name));
+    }
+    true
+}
+
+fn move_to_front(steps: &mut [Step], at: usize) {
+    steps[..=at].rotate_right(1);
+}
+
+/// What the directory said, where it has no say in the chain.
+pub(super) fn trace_answer(answer: &Answer, trace: &mut impl Trace) {
+    let result = match answer {
+        Answer::NotAsked | Answer::Placed(_) => return,
+        Answer::Unknown => "the directory does not know it".to_owned(),
+        Answer::Unavailable(fault) => format!("no answer from the directory ({})", fault.as_str()),
+    };
+    trace.consider(|| Considered::new("session", None, result));
+}
+
+#[cfg(test)]
+mod tests;

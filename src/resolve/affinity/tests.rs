@@ -1,0 +1,146 @@
+//! What each answer of a directory makes of a chain.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::catalog::compile::compile;
+use crate::catalog::load::SourceFile;
+use crate::catalog::snapshot::Snapshot;
+use crate::explain::{Question, Rules, explain_with};
+use crate::extract::{Facts, Found, TenantClaim};
+use crate::health::Seen;
+use crate::outcome::OnTrouble;
+use crate::session::template::Template;
+use crate::session::{Answer, Fault, Placement, State, parse};
+
+const CATALOG: &str = r#"
+version: 1
+clusters:
+  a: {tags: [eu]}
+  b: {tags: [us]}
+  c: {tags: [eu]}
+  both: {tags: [eu]}
+priority_groups:
+  ab: {clusters: [{cluster_name: a, weight: 80}, {cluster_name: b, weight: 20}]}
+  only_c: {clusters: [{cluster_name: c, weight: 1}]}
+  both: {clusters: [{cluster_name: c, weight: 1}, {cluster_name: a, weight: 1}]}
+  last: {}
+models:
+  m: {chain: [ab, only_c, last], aliases: ["m-*"], endpoint_metadata: {stage: prod}, endpoint_fallbacks: [{stage: canary}]}
+  plain: {chain: [ab, only_c]}
+  shared: {chain: [only_c, ab, both]}
+tenants:
+  eu: {require_tags: [eu]}
+  free: {}
+defaults: {missing_tenant: anonymous, max_attempts: 3}
+"#;
+
+fn catalog() -> Snapshot {
+    compile(&[SourceFile::new("catalog.yaml", CATALOG)]).unwrap_or_else(|found| panic!("{found:#?}")).snapshot
+}
+
+fn ask(model: &str, tenant: Option<&str>, answer: Answer) -> Value {
+    let question = Question {
+        model: Some(model.to_owned()),
+        tenant: tenant.map(str::to_owned),
+        session: Some("s".to_owned()),
+        ..Question::default()
+    };
+    let state = State { answer, seed: None };
+    explain_with(&catalog(), &Rules::default(), &question, Seen::well(), &|_| String::new(), &|_| state.clone()).to_json()
+}
+
+fn at(backend: &str) -> Answer {
+    Answer::Placed(Arc::new(Placement { backend: Some(backend.into()), ..Placement::default() }))
+}
+
+/// `group(cluster cluster) ...`
+fn chain(answer: &Value) -> String {
+    let group = |group: &Value| {
+        let clusters: Vec<&str> =
+            group["clusters"].as_array().unwrap().iter().map(|cluster| cluster["cluster_name"].as_str().unwrap()).collect();
+        format!("{}({})", group["name"].as_str().unwrap(), clusters.join(" "))
+    };
+    answer["chain"].as_array().unwrap().iter().map(group).collect::<Vec<_>>().join(" ")
+}
+
+fn said(answer: &Value) -> String {
+    let considered = answer["considered"].as_array().unwrap().iter();
+    considered.filter(|entry| entry["rule"] == "session").map(|entry| entry["result"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_named_backend_goes_first_and_the_chain_follows() {
+    for (model, backend, expected) in [
+        ("plain", "only_c", "only_c(c) ab(a b)"),
+        ("plain", "ab", "ab(a b) only_c(c)"),
+        ("plain", "b", "ab(b) ab(a b) only_c(c)"),
+        ("plain", "c", "only_c(c) ab(a b)"),
+        ("m", "last", "last() ab(a b) only_c(c)"),
+        // max_attempts cuts at the end.
+        ("m", "a", "ab(a) ab(a b) only_c(c)"),
+        // A group and a cluster of one name: the group is meant.
+        ("shared", "both", "both(c a) only_c(c) ab(a b)"),
+    ] {
+        assert_eq!(chain(&ask(model, None, at(backend))), expected, "{backend}");
+    }
+}
+
+#[test]
+fn a_backend_that_the_chain_does_not_hold_changes_nothing_and_the_trace_says_so() {
+    let stranger = parse(br#"{"selected_backend":"nobody","selected_endpoint":"10.0.0.1:1","endpoint_metadata":{"p":"1"}}"#);
+    let answer = ask("m", None, stranger);
+    assert_eq!(chain(&answer), "ab(a b) only_c(c) last()");
+    assert!(said(&answer).contains("does not hold"), "{answer}");
+    assert_eq!(answer["endpoint_metadata"], json!({"fallback_list": [{"stage": "prod"}, {"stage": "canary"}]}));
+    // What the tenant may not use is not in its chain.
+    let answer = ask("plain", Some("eu"), at("b"));
+    assert_eq!(chain(&answer), "ab(a) only_c(c)");
+    assert!(said(&answer).contains("does not hold"), "{answer}");
+}
+
+#[test]
+fn endpoint_entries_are_complete_and_best_first() {
+    let answer = |text: &str| ask("m", None, parse(text.as_bytes()))["endpoint_metadata"].clone();
+    assert_eq!(
+        answer(r#"{"selected_backend":"ab","selected_endpoint":"10.0.0.1:1","endpoint_metadata":{"proc":"p1"}}"#),
+        json!({"fallback_list": [{"proc": "p1"}, {"stage": "prod"}, {"stage": "canary"}], "selected_endpoint": "10.0.0.1:1"})
+    );
+    let alone = ask("plain", None, parse(br#"{"endpoint_metadata":{"proc":"p1"},"selected_endpoint":"[::1]:1"}"#));
+    assert_eq!(alone["endpoint_metadata"], json!({"proc": "p1", "selected_endpoint": "[::1]:1"}));
+    assert_eq!(ask("plain", None, Answer::Unknown)["endpoint_metadata"], json!({}));
+}
+
+#[test]
+fn without_an_answer_the_chain_stands_unless_the_operator_refuses() {
+    for answer in [Answer::Unknown, Answer::Unavailable(Fault::Timeout)] {
+        let answer = ask("plain", None, answer);
+        assert_eq!((chain(&answer).as_str(), &answer["outcome"]), ("ab(a b) only_c(c)", &json!("override")));
+        assert!(!said(&answer).is_empty());
+    }
+    let mut rules = Rules::default();
+    rules.policy.on_session_unavailable = OnTrouble::Reject;
+    let question = Question { model: Some("plain".to_owned()), ..Question::default() };
+    for (answer, reason) in [(Answer::Unavailable(Fault::Garbage), "session_unavailable"), (Answer::Unknown, "model_chain")] {
+        let state = State { answer, seed: None };
+        let told = explain_with(&catalog(), &rules, &question, Seen::well(), &|_| String::new(), &|_| state.clone()).to_json();
+        assert_eq!(told["reason"], reason);
+    }
+}
+
+#[test]
+fn the_key_is_made_of_the_catalogs_names() {
+    let (catalog, template) = (catalog(), Template::parse("{tenant}/{model}/{session}").unwrap());
+    let key = |model: &str, tenant: Option<&str>, session: Option<&str>| {
+        let tenant = tenant.map_or(Found::Nothing, |name| Found::Value(TenantClaim::Name(name.to_owned())));
+        let facts =
+            Facts { model: Found::Value(model.to_owned()), tenant, session: session.map(str::to_owned), ..Facts::default() };
+        super::key(&catalog, &template, &facts)
+    };
+    assert_eq!(key("m-large", Some("free"), Some("s")).as_deref(), Some("free/m/s"));
+    assert_eq!(key("m", None, Some("s")).as_deref(), Some("-/m/s"));
+    assert_eq!(key("m", Some("stranger"), Some("s")), None);
+    assert_eq!(key("unknown", Some("free"), Some("s")), None);
+    assert_eq!(key("m", Some("free"), None), None);
+}

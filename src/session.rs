@@ -1,0 +1,219 @@
+//! What a session directory says of one session, as data: where it lives, that nobody knows it, or that there was no answer. It
+//! reads the directory's JSON; it asks nobody, and what a chain makes of an answer is the decision's business.
+
+pub mod template;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+/// The longest answer that is read, in bytes.
+pub const MAX_ANSWER: usize = 64 * 1024;
+/// More addresses than any failover needs.
+const MAX_ADDRESSES: usize = 16;
+/// A year: longer is a slip, and clocks must be able to add it.
+const MAX_TTL: u64 = 31_536_000;
+/// Keys of `envoy.lb` that Cascade writes itself.
+const OWN_KEYS: [&str; 2] = ["fallback_list", "selected_endpoint"];
+
+/// What a decision knows of the request's session.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct State {
+    pub answer: Answer,
+    /// A keyed hash of the session's id; the same on every replica with the same key. `None`: the request has no session.
+    pub seed: Option<u64>,
+}
+
+/// What the directory said.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Answer {
+    /// There is no directory, or no session to look up.
+    #[default]
+    NotAsked,
+    Placed(Arc<Placement>),
+    /// The directory does not know the session.
+    Unknown,
+    Unavailable(Fault),
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// No answer within `session.timeout`.
+    Timeout,
+    /// No answer within `limits.decision_deadline`.
+    Deadline,
+    /// No connection, or one that broke.
+    Unreachable,
+    /// The directory answered with an error.
+    Refused,
+    /// What came is no answer.
+    Garbage,
+    /// A fault of our own.
+    Internal,
+}
+
+impl Fault {
+    pub const ALL: [Self; 6] = [Self::Timeout, Self::Deadline, Self::Unreachable, Self::Refused, Self::Garbage, Self::Internal];
+
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Deadline => "deadline",
+            Self::Unreachable => "unreachable",
+            Self::Refused => "refused",
+            Self::Garbage => "garbage",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+impl Answer {
+    /// The closed word for metrics and `explain`.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::NotAsked => "not_asked",
+            Self::Placed(_) => "placed",
+            Self::Unknown => "unknown",
+            Self::Unavailable(fault) => fault.as_str(),
+        }
+    }
+}
+
+/// Where a session lives. Nothing in it is trusted: a name may stand for nothing, an address may be of another cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Placement {
+    /// A cluster or a group.
+    pub backend: Option<Box<str>>,
+    /// `ip:port[,ip:port]`, valid addresses only.
+    pub endpoint: Option<Box<str>>,
+    /// A complete entry for `envoy.lb`; never empty.
+    pub metadata: Option<Box<Map<String, Value>>>,
+    /// How long the answer holds, if the directory says so.
+    pub ttl: Option<Duration>,
+}
+
+/// Reads a directory's answer. One that names nothing is a session that nobody holds.
+#[must_use]
+pub fn parse(bytes: &[u8]) -> Answer {
+    let garbage = Answer::Unavailable(Fault::Garbage);
+    if bytes.len() > MAX_ANSWER {
+        return garbage;
+    }
+    let Ok(Value::Object(mut answer)) = serde_json::from_slice(bytes) else { return garbage };
+    let backend = match answer.remove("selected_backend") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(name)) => Some(name.into_boxed_str()).filter(|name| !name.is_empty()),
+        Some(_) => return garbage,
+    };
+    let endpoint = match answer.remove("selected_endpoint") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(list)) => addresses(&list),
+        Some(_) => return garbage,
+    };
+    let metadata = match answer.remove("endpoint_metadata") {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(entry)) => entry_of(entry),
+        Some(_) => return garbage,
+    };
+    let ttl = match answer.remove("ttl_seconds") {
+        None | Some(Value::Null) => None,
+        Some(Value::Number(seconds)) => match seconds.as_u64() {
+            Some(seconds) => Some(Duration::from_secs(seconds.min(MAX_TTL))),
+            None => return garbage,
+        },
+        Some(_) => return garbage,
+    };
+    if backend.is_none() && endpoint.is_none() && metadata.is_none() {
+        return Answer::Unknown;
+    }
+    Answer::Placed(Arc::new(Placement { backend, endpoint, metadata, ttl }))
+}
+
+fn addresses(list: &str) -> Option<Box<str>> {
+    // Envoy takes addresses, not names; `SocketAddr` reads IPv6 in brackets alone, and without a zone nothing is ambiguous.
+    let valid = |address: &&str| address.parse::<SocketAddr>().is_ok_and(|address| address.port() > 0) && !address.contains('%');
+    let kept: Vec<&str> = list.split(',').map(str::trim).filter(valid).take(MAX_ADDRESSES).collect();
+    (!kept.is_empty()).then(|| kept.join(",").into_boxed_str())
+}
+
+fn entry_of(mut entry: Map<String, Value>) -> Option<Box<Map<String, Value>>> {
+    OWN_KEYS.iter().for_each(|key| drop(entry.shift_remove(*key)));
+    (!entry.is_empty()).then(|| Box::new(entry))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn placed(answer: &Value) -> Placement {
+        match parse(answer.to_string().as_bytes()) {
+            Answer::Placed(placement) => (*placement).clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_answer_says_where_a_session_lives() {
+        let placement = placed(&json!({
+            "selected_backend": "openai_eu", "selected_endpoint": "10.0.0.1:80, [::1]:9000", "endpoint_metadata": {"proc": "p1"},
+            "ttl_seconds": 5, "more": [1]
+        }));
+        assert_eq!(placement.backend.as_deref(), Some("openai_eu"));
+        assert_eq!(placement.endpoint.as_deref(), Some("10.0.0.1:80,[::1]:9000"));
+        assert_eq!(json!(placement.metadata.unwrap()), json!({"proc": "p1"}));
+        assert_eq!(placement.ttl, Some(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn what_is_no_address_is_dropped_and_the_rest_stays() {
+        for (list, kept) in [
+            ("10.0.0.1:80,host:80,10.0.0.2:81", Some("10.0.0.1:80,10.0.0.2:81")),
+            ("::1:80,[::1]:80", Some("[::1]:80")),
+            ("10.0.0.1,10.0.0.1:0,10.0.0.1:99999,[fe80::1%1]:80,,", None),
+            ("010.0.0.1:80", None),
+        ] {
+            let placement = placed(&json!({"selected_backend": "b", "selected_endpoint": list}));
+            assert_eq!(placement.endpoint.as_deref(), kept, "{list}");
+        }
+    }
+
+    #[test]
+    fn our_own_keys_are_not_taken_from_a_directory() {
+        let placement = placed(&json!({"endpoint_metadata": {"fallback_list": [{"a": 1}], "selected_endpoint": "x", "a": "b"}}));
+        assert_eq!(json!(placement.metadata.unwrap()), json!({"a": "b"}));
+    }
+
+    #[test]
+    fn an_answer_that_names_nothing_is_an_unknown_session() {
+        for text in ["{}", r#"{"selected_backend":null}"#, r#"{"selected_backend":"","ttl_seconds":3,"endpoint_metadata":{}}"#] {
+            assert_eq!(parse(text.as_bytes()), Answer::Unknown, "{text}");
+        }
+    }
+
+    #[test]
+    fn garbage_is_no_answer() {
+        let long = format!("{{\"selected_backend\":\"{}\"}}", "x".repeat(MAX_ANSWER));
+        for text in [
+            "",
+            "null",
+            "[]",
+            "<html>",
+            "{\"selected_backend\":",
+            "{\"selected_backend\":5}",
+            "{\"selected_endpoint\":[]}",
+            "{\"endpoint_metadata\":\"x\"}",
+            "{\"ttl_seconds\":-1}",
+            "{\"ttl_seconds\":\"5\"}",
+            &long,
+        ] {
+            assert_eq!(parse(text.as_bytes()), Answer::Unavailable(Fault::Garbage), "{text:.40}");
+        }
+    }
+}

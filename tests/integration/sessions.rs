@@ -1,0 +1,213 @@
+//! Requests of sessions while their directory is slow, silent, failing or mad: every one of them gets its decision, in time, and
+//! nothing is left behind.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use tokio::sync::Semaphore;
+
+use crate::catalog::Home;
+use crate::grpc::{self, Stream, decision};
+use crate::process::{Cascade, LIMIT, eventually};
+
+const STREAMS: usize = 5000;
+/// Below `server.max_concurrent_streams`.
+const PER_CONNECTION: usize = 1000;
+
+#[derive(Clone, Copy)]
+enum Mood {
+    Slow,
+    Silent,
+    Failing,
+    Mad,
+}
+
+/// A directory that knows every session, in a mood. It counts who asked.
+struct Town {
+    url: String,
+    asked: Arc<AtomicUsize>,
+    /// Silent ones answer with a permit of this.
+    speak: Arc<Semaphore>,
+}
+
+async fn directory(mood: Mood) -> Town {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/{{tenant}}/{{model}}/{{session}}", listener.local_addr().unwrap());
+    let (asked, speak) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+    let (count, permits) = (asked.clone(), speak.clone());
+    let router = Router::new().fallback(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        answer(mood, permits.clone())
+    });
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    Town { url, asked, speak }
+}
+
+async fn answer(mood: Mood, speak: Arc<Semaphore>) -> Response {
+    const PLACEMENT: &str = r#"{"selected_backend":"backup"}"#;
+    match mood {
+        Mood::Slow => {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            PLACEMENT.into_response()
+        }
+        Mood::Silent => {
+            let _ = speak.acquire().await;
+            PLACEMENT.into_response()
+        }
+        Mood::Failing => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        Mood::Mad => "<html>".into_response(),
+    }
+}
+
+async fn cascade(home: &Home, town: &Town, more: &[(&str, &str)]) -> Cascade {
+    let settings = [("SESSION__DIRECTORY", "http"), ("SESSION__URL", &town.url)];
+    Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[&settings[..], more].concat()).await
+}
+
+fn body() -> Vec<u8> {
+    br#"{"model": "m"}"#.to_vec()
+}
+
+async fn crowd(mood: Mood) -> Cascade {
+    let (home, town) = (Home::with_catalog("one"), directory(mood).await);
+    let cascade = cascade(&home, &town, &[]).await;
+    let start = Instant::now();
+    let mut clients = tokio::task::JoinSet::new();
+    for connection in 0..STREAMS / PER_CONNECTION {
+        let channel = grpc::connect(&cascade.listen().await).await;
+        for stream in 0..PER_CONNECTION {
+            let (channel, session) = (channel.clone(), format!("{connection}-{stream}"));
+            clients.spawn(async move {
+                let mut stream = Stream::open(&channel).await.unwrap();
+                let [_, answer] = stream.buffered(&[("x-session-id", &session)], body()).await;
+                decision(&answer)
+            });
+        }
+    }
+    assert!(clients.join_all().await.iter().all(|decision| decision == "override model_chain"));
+    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    eventually("no stream is left", async || (cascade.metric("cascade_streams_in_flight").await == Some(0.0)).then_some(()))
+        .await;
+    assert_eq!(cascade.metric("cascade_abandoned_total").await, Some(0.0));
+    assert_eq!(cascade.get("/readyz").await.status, 200);
+    cascade
+}
+
+#[tokio::test]
+async fn five_thousand_streams_before_a_slow_directory() {
+    crowd(Mood::Slow).await;
+}
+
+#[tokio::test]
+async fn five_thousand_streams_before_a_silent_directory() {
+    let cascade = crowd(Mood::Silent).await;
+    assert_eq!(cascade.get("/healthz").await.json()["sessions"]["state"], "failing");
+}
+
+#[tokio::test]
+async fn five_thousand_streams_before_a_failing_directory() {
+    crowd(Mood::Failing).await;
+}
+
+#[tokio::test]
+async fn five_thousand_streams_before_a_mad_directory() {
+    crowd(Mood::Mad).await;
+}
+
+#[tokio::test]
+async fn the_lookup_starts_at_the_headers_if_they_make_the_key() {
+    let home = Home::with_catalog("one");
+    for (key, asked_at_head) in [("/{session}", 1), ("/{model}/{session}", 0)] {
+        let mut town = directory(Mood::Silent).await;
+        town.url = town.url.replace("/{tenant}/{model}/{session}", key);
+        let cascade = cascade(&home, &town, &[("SESSION__TIMEOUT", "20s")]).await;
+        let channel = grpc::connect(&cascade.listen().await).await;
+        let mut stream = Stream::open(&channel).await.unwrap();
+        stream.send(grpc::head(&[("x-session-id", "s")], false)).await;
+        stream.answer().await.unwrap();
+        let is_asked = async |times| {
+            eventually("the question", async || (town.asked.load(Ordering::Relaxed) == times).then_some(())).await;
+        };
+        is_asked(asked_at_head).await;
+        stream.send(grpc::whole_body(body())).await;
+        is_asked(1).await;
+        assert_eq!(decision(&stream.answer().await.unwrap().unwrap()), "override model_chain");
+    }
+}
+
+#[tokio::test]
+async fn a_late_answer_fills_the_cache_though_its_stream_is_gone() {
+    let (home, town) = (Home::with_catalog("one"), directory(Mood::Silent).await);
+    let cascade = cascade(&home, &town, &[("SESSION__TIMEOUT", "20s"), ("LIMITS__DECISION_DEADLINE", "20s")]).await;
+    let channel = grpc::connect(&cascade.listen().await).await;
+    let headers = [("x-session-id", "s")];
+    let mut gone = Stream::open(&channel).await.unwrap();
+    let mut stays = Stream::open(&channel).await.unwrap();
+    for stream in [&mut gone, &mut stays] {
+        stream.send(grpc::head(&headers, false)).await;
+        stream.answer().await.unwrap();
+        stream.send(grpc::whole_body(body())).await;
+    }
+    eventually("the directory is asked", async || (town.asked.load(Ordering::Relaxed) == 1).then_some(())).await;
+    drop(gone);
+    eventually("one stream", async || (cascade.metric("cascade_streams_in_flight").await == Some(1.0)).then_some(())).await;
+    town.speak.add_permits(1);
+    assert_eq!(decision(&stays.answer().await.unwrap().unwrap()), "override model_chain");
+    let mut next = Stream::open(&channel).await.unwrap();
+    next.buffered(&headers, body()).await;
+    assert_eq!(town.asked.load(Ordering::Relaxed), 1);
+    assert_eq!(cascade.metric("cascade_session_lookups_total{result=\"placed\"}").await, Some(2.0));
+}
+
+#[tokio::test]
+async fn replicas_with_one_secret_file_stick_alike() {
+    let home = Home::new();
+    home.write("secret", "a-key-that-all-replicas-share\n");
+    home.write(
+        "catalog.yaml",
+        "version: 1\npriority_groups: {g: {clusters: [{cluster_name: a, weight: 1}, {cluster_name: b, weight: 1}]}}\nmodels: {m: {chain: [g]}}\n",
+    );
+    let secret = home.text("secret");
+    let settings = [("SESSION__STICKY", "true"), ("SECRET_FILE", secret.as_str())];
+    let arguments = ["--catalog", &home.text("catalog.yaml")];
+    let replicas = [Cascade::ready(&arguments, &settings).await, Cascade::ready(&arguments, &settings).await];
+    let mut chosen = std::collections::BTreeSet::new();
+    for session in 0..50 {
+        let question = format!(r#"{{"model": "m", "session": "s{session}"}}"#);
+        let mut choices = Vec::new();
+        for replica in &replicas {
+            let told = crate::http::post(&replica.admin().await, "/explain", &question).await.json();
+            assert_eq!(told["chain"][0]["clusters"].as_array().unwrap().len(), 1, "{told}");
+            choices.push(told["chain"][0]["clusters"][0]["cluster_name"].to_string());
+        }
+        assert_eq!(choices[0], choices[1], "{session}");
+        chosen.extend(choices);
+    }
+    assert_eq!(chosen.len(), 2, "both clusters have sessions");
+}
+
+#[tokio::test]
+async fn the_sticky_header_is_the_sessions_own_number_and_never_the_clients() {
+    use envoy_types::pb::envoy::service::ext_proc::v3::processing_response::Response::RequestBody;
+    let home = Home::with_catalog("one");
+    let settings = [("PUBLISH__STICKY_HEADER", "x-pick")];
+    let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &settings).await;
+    let channel = grpc::connect(&cascade.listen().await).await;
+    let pick = async |headers: &[(&str, &str)]| {
+        let [_, answer] = Stream::open(&channel).await.unwrap().buffered(headers, body()).await;
+        let Some(RequestBody(answer)) = answer.response else { panic!("{answer:?}") };
+        let mutation = answer.response.unwrap().header_mutation.unwrap();
+        let set = mutation.set_headers.iter().filter_map(|option| option.header.as_ref()).find(|header| header.key == "x-pick");
+        let number = set.map(|header| String::from_utf8(header.raw_value.clone()).unwrap().parse::<u64>().unwrap());
+        (number, mutation.remove_headers)
+    };
+    let first = pick(&[("x-session-id", "s1")]).await;
+    assert!(first.0.is_some() && first.1.is_empty());
+    assert_eq!(pick(&[("x-session-id", "s1"), ("x-pick", "7")]).await, first);
+    assert_ne!(pick(&[("x-session-id", "s2")]).await, first);
+    assert_eq!(pick(&[("x-pick", "7")]).await, (None, vec!["x-pick".to_owned()]), "without a session there is none to set");
+}
