@@ -109,9 +109,8 @@ impl Scanner {
             let before = seam.len();
             let borrowed = std::mem::take(&mut self.borrowed);
             seam.extend_from_slice(&rest[..seam_end]);
-            if let Some(at) = memmem::find(&seam, &self.delimiter)
-                && at < before
-            {
+            // It may also begin with this chunk, and be all of it.
+            if let Some(at) = memmem::find(&seam, &self.delimiter) {
                 self.keep(&seam[borrowed.min(at)..at]);
                 self.end_part();
                 return &rest[at + length - before..];
@@ -322,6 +321,21 @@ mod tests {
                 assert_eq!((result, scanner.slot(0)), (Ok(()), &expected), "{body:?} in steps of {step}");
             }
         }
+    }
+
+    #[test]
+    fn a_chunk_that_is_a_delimiter_ends_the_part_before_it() {
+        let mut scanner = Scanner::new("B-x", vec!["model".to_owned()], OnDuplicateKey::Reject);
+        let head = "--B-x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n";
+        for chunk in [&head[..head.len() - 2], "\r", "\n--B-x", "--"] {
+            scanner.push(chunk.as_bytes()).unwrap();
+        }
+        assert_eq!((scanner.finish(), scanner.slot(0)), (Ok(()), &Slot::Text("m".to_owned())));
+        let mut scanner = Scanner::new("B-x", vec!["model".to_owned()], OnDuplicateKey::Reject);
+        for chunk in [&head[..head.len() - 2], "\r", "\r\n--B-x", "--"] {
+            scanner.push(chunk.as_bytes()).unwrap();
+        }
+        assert_eq!((scanner.finish(), scanner.slot(0)), (Ok(()), &Slot::Text("m\r".to_owned())));
     }
 
     #[test]
