@@ -65,3 +65,20 @@ fn every_case_gets_the_answer_it_expects() {
     }
     assert!(count > 50, "the cases are missing");
 }
+
+/// In FULL_DUPLEX_STREAMED the model decides before the rest of the body is seen, so that this is no case for every mode.
+#[test]
+fn a_broken_body_is_no_way_out_of_a_model_that_fails_closed() {
+    let text = "version: 1\npriority_groups: {g: {}}\nmodels: {shut: {chain: [g], fail: closed}, open: {chain: [g]}}\n";
+    let snapshot = compile(&[SourceFile::new("catalog.yaml", text)]).unwrap().snapshot;
+    for (body, outcome) in [
+        (r#"{"model":"shut"}x"#, "reject"),
+        (r#"{"model":"shut""#, "reject"),
+        (r#"{"model":"shut","x":NaN}"#, "reject"),
+        (r#"{"model":"open"}x"#, "pass_through"),
+    ] {
+        let question = Question { body: Some(body.as_bytes().to_vec()), ..Question::default() };
+        let answer = explain(&snapshot, &Rules::default(), &question, Seen::well(), &|_| String::new()).to_json();
+        assert_eq!((&answer["outcome"], &answer["reason"]), (&json!(outcome), &json!("malformed_body")), "{body}");
+    }
+}
