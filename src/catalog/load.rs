@@ -57,7 +57,7 @@ pub fn read(source: &Path) -> Result<Vec<SourceFile>, LoadError> {
     let unreachable = |path: &Path, error: &io::Error| LoadError::Unreachable(format!("{}: {error}", path.display()));
     let metadata = fs::metadata(source).map_err(|error| unreachable(source, &error))?;
     let paths = if metadata.is_dir() {
-        files_of(source).map_err(|error| unreachable(source, &error))?
+        files_of(source).map_err(|(path, error)| unreachable(&path, &error))?
     } else {
         vec![(source.display().to_string(), source.to_owned())]
     };
@@ -84,12 +84,14 @@ pub fn read(source: &Path) -> Result<Vec<SourceFile>, LoadError> {
 }
 
 /// The names to show and the paths to read. In a mounted ConfigMap every file is a link to `..data/<name>`, and `..data` is a link
-/// that is swapped: it is resolved once, so that all files come from one state of the mount.
-fn files_of(directory: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+/// that is swapped: it is resolved once, so that all files come from one state of the mount. An error names what it is about: one
+/// link that leads nowhere holds up the whole directory, and has to be found.
+fn files_of(directory: &Path) -> Result<Vec<(String, PathBuf)>, (PathBuf, io::Error)> {
+    let here = |error| (directory.to_owned(), error);
     let data = fs::canonicalize(directory.join("..data")).ok();
     let mut files = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
+    for entry in fs::read_dir(directory).map_err(here)? {
+        let entry = entry.map_err(here)?;
         let name = entry.file_name();
         let Some(text) = name.to_str() else { continue };
         if text.starts_with('.') || ![".yaml", ".yml", ".json"].iter().any(|ending| text.ends_with(ending)) {
@@ -101,7 +103,7 @@ fn files_of(directory: &Path) -> io::Result<Vec<(String, PathBuf)>> {
             (Some(data), Some(rest)) => data.join(rest),
             _ => path,
         };
-        if fs::metadata(&path)?.is_file() {
+        if fs::metadata(&path).map_err(|error| (entry.path(), error))?.is_file() {
             files.push((directory.join(text).display().to_string(), path));
         }
     }

@@ -90,3 +90,14 @@ fn reading_is_bounded_over_all_files_together() {
     assert_eq!(codes(read(directory.path()), &directory), ["too-big ./b.yaml"]);
     assert!(read(&directory.path().join("b.yaml")).is_ok());
 }
+
+#[test]
+fn a_link_that_leads_nowhere_is_named() {
+    for target in ["gone.yaml", "loop.yaml"] {
+        let directory = TempDir::new().unwrap();
+        fs::write(directory.path().join("a.yaml"), "a").unwrap();
+        symlink(target, directory.path().join("loop.yaml")).unwrap();
+        let Err(LoadError::Unreachable(why)) = read(directory.path()) else { panic!("{target}") };
+        assert!(why.contains("/loop.yaml: "), "{why}");
+    }
+}
