@@ -1,5 +1,5 @@
 //! Diagnostics for people and for programs. For people each shows its line with a mark under the place, as compilers do; API keys,
-//! hashes of keys and passwords in URLs are blacked out of that line. It does not decide where the text goes.
+//! hashes of keys, passwords in URLs and fields that may be keys are blacked out of that line. It does not decide where the text goes.
 
 use std::fmt::Write;
 
@@ -85,6 +85,13 @@ fn excerpt(text: &str, diagnostic: &Diagnostic) -> Option<Excerpt> {
     let mut line = blacked_out(text, index)?;
     let start = column.min(line.len());
     let marked = token(&line[start..]);
+    // A field whose name the message keeps to itself is not shown here either.
+    if diagnostic.code == "unknown-field" {
+        let name: String = line[start..start + marked].iter().collect();
+        if !diagnostic.message.contains(name.trim_matches(['"', '\''])) {
+            line[start..start + marked].fill('•');
+        }
+    }
     // Of a long line, what is around the mark.
     let skip = if line.len() > WIDTH { start.saturating_sub(WIDTH / 3).min(line.len() - WIDTH) } else { 0 };
     let end = (skip + WIDTH).min(line.len());

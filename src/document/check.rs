@@ -103,12 +103,18 @@ impl Check<'_> {
 
     fn unknown_field(&mut self, record: &Record, entry: &Entry, path: &Path<'_>) {
         let names = record.fields.iter().map(|field| field.name);
-        let hint = match nearest(&entry.key, names.clone()) {
+        let near = nearest(&entry.key, names.clone());
+        let hint = match near {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("{} has the fields {}", record.title, names.collect::<Vec<_>>().join(", ")),
         };
         let whose = if matches!(path, Path::Root) { String::new() } else { format!(" in `{path}`") };
-        let message = format!("there is no field `{}`{whose}", entry.key);
+        // Far from every field, it may be a key that slipped to the left of a colon.
+        let message = if near.is_none() && may_be_secret(&entry.key) {
+            format!("there is no such field{whose}; its name may be a key and is not shown")
+        } else {
+            format!("there is no field `{}`{whose}", entry.key)
+        };
         self.found.push(Diagnostic::error("unknown-field", &entry.place, message).hint(hint));
     }
 
@@ -174,6 +180,11 @@ pub fn parse_key_hash(text: &str) -> Option<[u8; 32]> {
         *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()?;
     }
     Some(hash)
+}
+
+/// True for a word that is long and holds digits, as keys and tokens do and fields do not.
+fn may_be_secret(word: &str) -> bool {
+    word.len() >= 16 && word.bytes().any(|byte| byte.is_ascii_digit())
 }
 
 /// What to do about a value of the wrong kind.
