@@ -21,7 +21,7 @@ use self::error::{Problem, no_store};
 use crate::explain::Rules;
 use crate::feedback::Monitor;
 use crate::pipeline::affinity::Affinity;
-use crate::secret::Keys;
+use crate::secret::{AdminTokens, Keys};
 use crate::server::phase::Readiness;
 use crate::telemetry::Metrics;
 
@@ -37,8 +37,16 @@ pub struct State {
     affinity: Arc<Affinity>,
     readiness: Readiness,
     monitor: Arc<Monitor>,
-    /// People may cool and clear clusters here.
-    may_change: bool,
+    changes: Changes,
+}
+
+/// Who may cool and clear clusters.
+#[derive(Debug, Clone)]
+pub enum Changes {
+    /// Whoever reaches the address: nobody but this machine does.
+    Anyone,
+    Bearer(AdminTokens),
+    Nobody,
 }
 
 impl State {
@@ -51,13 +59,12 @@ impl State {
         readiness: Readiness,
         monitor: Arc<Monitor>,
     ) -> Self {
-        Self { rules: Arc::new(rules), keys, metrics, affinity, readiness, monitor, may_change: false }
+        Self { rules: Arc::new(rules), keys, metrics, affinity, readiness, monitor, changes: Changes::Nobody }
     }
 
-    /// Lets whoever reaches the address cool and clear clusters.
     #[must_use]
-    pub fn open_to_changes(self, may_change: bool) -> Self {
-        Self { may_change, ..self }
+    pub fn open_to(self, changes: Changes) -> Self {
+        Self { changes, ..self }
     }
 }
 

@@ -12,6 +12,7 @@ pub mod load;
 mod merge;
 #[cfg(feature = "server")]
 pub mod origin;
+pub mod path_prefix;
 pub mod pattern;
 #[cfg(feature = "server")]
 pub mod remote;

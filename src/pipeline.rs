@@ -94,7 +94,7 @@ impl Pipeline {
             reader: None,
             request_id: None,
             length: None,
-            spoofed: [false; 2],
+            spoofed: [false; 3],
             asks: self.affinity.has_directory(),
             asked: None,
             refused: false,
@@ -104,8 +104,8 @@ impl Pipeline {
     }
 
     /// Headers of ours that no client may send: names as configured.
-    fn own_headers(&self) -> [&str; 2] {
-        [self.publish.decision_header.as_str(), self.publish.sticky_header.as_str()]
+    fn own_headers(&self) -> [&str; 3] {
+        [self.publish.decision_header.as_str(), self.publish.sticky_header.as_str(), attempt::origin::HEADER]
     }
 
     fn decision_id(&self) -> String {
@@ -125,7 +125,7 @@ pub struct Judgement {
     /// `content-length` of the request.
     length: Option<u64>,
     /// Which of [`Pipeline::own_headers`] the client sent.
-    spoofed: [bool; 2],
+    spoofed: [bool; 3],
     /// The directory is still to be asked.
     asks: bool,
     asked: Option<Lookup>,

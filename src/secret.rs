@@ -1,5 +1,5 @@
-//! Keys that hide what clients wrote (session ids, unknown model names) wherever it would leave us. The first key signs; with
-//! `secret_file` all replicas hide alike, without it a random key lasts as long as the process.
+//! Secrets in files, and the keys that hide what clients wrote (session ids, unknown model names) wherever it would leave us. The
+//! first key signs; with `secret_file` all replicas hide alike, without it a random key lasts as long as the process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +8,17 @@ use arc_swap::ArcSwap;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
+mod admin;
 mod seal;
 
+pub use admin::AdminTokens;
 use seal::Seals;
 
 /// How many hexadecimal digits of a hash are shown: 64 bits, enough to tell sessions apart.
 const DIGITS: usize = 16;
+
+/// The setting, for messages.
+const FILE: &str = "secret_file";
 
 /// How often a secret file is looked at.
 const REFRESH: Duration = Duration::from_secs(5);
@@ -47,8 +52,7 @@ impl Keys {
     /// The file cannot be read or holds no usable key.
     pub fn of(secret_file: Option<&str>) -> Result<Self, BadSecret> {
         let Some(path) = secret_file else { return Self::random() };
-        let text = std::fs::read_to_string(path).map_err(|error| BadSecret(format!("secret_file {path}: {error}")))?;
-        Self::parse(&text).map_err(|BadSecret(why)| BadSecret(format!("secret_file {path}: {why}")))
+        read(FILE, path, Self::parse)
     }
 
     /// A random key for this process.
@@ -66,14 +70,7 @@ impl Keys {
     /// # Errors
     /// There is no line, or a key that is too short.
     pub fn parse(text: &str) -> Result<Self, BadSecret> {
-        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
-        if lines.peek().is_none() {
-            return Err(BadSecret("the secret file holds no key: write one key a line, at least 16 characters each".to_owned()));
-        }
-        let lines: Vec<&[u8]> = lines.map(str::as_bytes).collect();
-        if lines.iter().any(|line| line.len() < 16) {
-            return Err(BadSecret("a key in the secret file has fewer than 16 characters".to_owned()));
-        }
+        let lines: Vec<&[u8]> = lines_of(text, "key")?.into_iter().map(str::as_bytes).collect();
         Ok(Self::from_keys(&lines))
     }
 
@@ -96,29 +93,11 @@ impl Keys {
 
     /// Takes over the keys of the file whenever it changes, for as long as it is polled. A file that is bad or away changes nothing.
     pub async fn follow(self, path: String) {
-        let mut known = String::new();
-        loop {
-            let (source, before) = (path.clone(), known.clone());
-            let read = tokio::task::spawn_blocking(move || std::fs::read_to_string(source)).await;
-            known = match read {
-                Ok(Ok(text)) => text,
-                Ok(Err(_)) | Err(_) => String::new(),
-            };
-            if known != before {
-                self.take_over(&path, &known);
-            }
-            tokio::time::sleep(REFRESH).await;
-        }
+        follow(FILE, path, |text| self.take_over(text)).await;
     }
 
-    fn take_over(&self, path: &str, text: &str) {
-        match Self::parse(text) {
-            Ok(new) => {
-                self.ring.store(new.ring.load_full());
-                tracing::info!(path, "the keys of secret_file are in use");
-            }
-            Err(BadSecret(why)) => tracing::warn!(path, why, "secret_file cannot be used: the keys before it stay in use"),
-        }
+    fn take_over(&self, text: &str) -> Result<(), BadSecret> {
+        Self::parse(text).map(|new| self.ring.store(new.ring.load_full()))
     }
 
     /// A number that only the holder of the key can link to the text; it says nothing of what [`Keys::hide`] shows.
@@ -148,6 +127,43 @@ impl Keys {
     }
 }
 
+/// Reads a secret from the file that a setting names.
+fn read<T>(setting: &str, path: &str, parse: impl Fn(&str) -> Result<T, BadSecret>) -> Result<T, BadSecret> {
+    let named = |why: &dyn std::fmt::Display| BadSecret(format!("{setting} {path}: {why}"));
+    let text = std::fs::read_to_string(path).map_err(|error| named(&error))?;
+    parse(&text).map_err(|BadSecret(why)| named(&why))
+}
+
+/// The lines of a secret file that are not empty, trimmed.
+fn lines_of<'t>(text: &'t str, what: &str) -> Result<Vec<&'t str>, BadSecret> {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    if lines.is_empty() {
+        return Err(BadSecret(format!("the file holds no {what}: write one {what} a line, at least 16 characters each")));
+    }
+    if lines.iter().any(|line| line.len() < 16) {
+        return Err(BadSecret(format!("a {what} in the file has fewer than 16 characters")));
+    }
+    Ok(lines)
+}
+
+/// Looks at a secret file again and again and hands over what it says anew. What cannot be used changes nothing.
+async fn follow(setting: &'static str, path: String, take_over: impl Fn(&str) -> Result<(), BadSecret>) {
+    let mut known = String::new();
+    loop {
+        let source = path.clone();
+        let read = tokio::task::spawn_blocking(move || std::fs::read_to_string(source)).await;
+        let text = read.ok().and_then(Result::ok).unwrap_or_default();
+        if text != known {
+            match take_over(&text) {
+                Ok(()) => tracing::info!(path, "what {setting} says is in use"),
+                Err(BadSecret(why)) => tracing::warn!(path, why, "{setting} cannot be used: what it said before stays in use"),
+            }
+            known = text;
+        }
+        tokio::time::sleep(REFRESH).await;
+    }
+}
+
 /// HMAC takes keys of any length, so that this cannot fail; an empty key stands in for the impossible.
 fn keyed(key: &[u8]) -> Hmac<Sha256> {
     Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&Default::default()))
@@ -171,10 +187,9 @@ mod tests {
     fn a_changed_file_changes_all_clones_and_a_bad_one_none() {
         let keys = Keys::parse("first-key-of-the-team").unwrap();
         let clone = keys.clone();
-        keys.take_over("file", "second-key-of-the-team");
+        keys.take_over("second-key-of-the-team").unwrap();
         assert_eq!(clone.hide("x"), Keys::parse("second-key-of-the-team").unwrap().hide("x"));
-        keys.take_over("file", "short");
-        keys.take_over("file", "");
+        assert!(keys.take_over("short").is_err() && keys.take_over("").is_err());
         assert_eq!(clone.hide("x"), keys.hide("x"));
         assert_eq!(clone.hide("x"), Keys::parse("second-key-of-the-team").unwrap().hide("x"));
     }

@@ -28,11 +28,11 @@ pub use self::routes::Processor;
 use self::routes::Routes;
 pub use self::signal::Signals;
 use self::worker::{Shared, Worker};
-use crate::admin;
+use crate::admin::{self, Changes};
 use crate::catalog::store::Store;
 use crate::feedback::{AccessLog, Monitor};
 use crate::pipeline::affinity::Affinity;
-use crate::secret::Keys;
+use crate::secret::{AdminTokens, Keys};
 use crate::settings::{Address, Settings};
 use crate::telemetry::Metrics;
 
@@ -112,6 +112,8 @@ pub struct Parts<P> {
     /// Asks the session directory for explanations, and says how it is.
     pub affinity: Arc<Affinity>,
     pub monitor: Arc<Monitor>,
+    /// Whoever wants to change clusters shows one.
+    pub admin_tokens: Option<AdminTokens>,
     pub processor: P,
     /// Receives Envoy's access log while feedback is on.
     pub feedback: Option<AccessLog>,
@@ -132,13 +134,18 @@ impl<P: Processor> Server<P> {
     pub fn start(listeners: Listeners, parts: Parts<P>) -> Self {
         let phase = watch::channel(Phase::Serving).0;
         let readiness = Readiness { store: parts.store.clone(), phase: phase.subscribe() };
-        let Parts { settings, keys, metrics, affinity, monitor, .. } = &parts;
+        let Parts { settings, keys, metrics, affinity, monitor, admin_tokens, .. } = &parts;
         let (rules, readiness_seen) = (settings.rules(), readiness.clone());
         let state = admin::State::new(rules, keys.clone(), metrics.clone(), affinity.clone(), readiness_seen, monitor.clone());
         let Listeners { listen, admin, probe } = listeners;
         info!(admin = admin.shown(), "listening for admin on {}", admin.shown());
         let mut tasks = JoinSet::new();
-        let full = state.clone().open_to_changes(admin.is_local());
+        let changes = match admin_tokens {
+            Some(tokens) => Changes::Bearer(tokens.clone()),
+            None if admin.is_local() => Changes::Anyone,
+            None => Changes::Nobody,
+        };
+        let full = state.clone().open_to(changes);
         tasks.spawn(http::serve(admin, admin::routes(full), phase.subscribe()));
         if let Some(probe) = probe {
             info!(probe = probe.shown(), "listening for probes on {}", probe.shown());

@@ -37,6 +37,8 @@ pub struct Settings {
     pub feedback: Feedback,
     pub server: Server,
     pub secret_file: Option<String>,
+    /// Tokens of people who may cool and clear clusters.
+    pub admin_token_file: Option<String>,
     pub telemetry: Telemetry,
 }
 
@@ -239,6 +241,7 @@ impl Default for Settings {
             feedback: Feedback::default(),
             server: Server { drain: Duration::from_secs(10), max_concurrent_streams: 1024, max_message: 64 * MIB },
             secret_file: None,
+            admin_token_file: None,
             telemetry: Telemetry { log: "info".to_owned(), log_format: LogFormat::Text },
         }
     }

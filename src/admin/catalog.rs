@@ -70,6 +70,7 @@ impl View<'_> {
             "provider": cluster.provider.map(|provider| self.provider(provider)),
             "tags": self.tags(&cluster.tags),
             "models": models,
+            "path_prefix": cluster.path_prefix.as_ref().map(|rule| json!({"from": rule.from(), "to": rule.to()})),
             "drained": cluster.drain.is_some(),
             "drained_by": cluster.drain.map(drained_by),
         })

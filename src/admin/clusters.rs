@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 use axum::extract::{Path, Query, State as Given};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::{Map, Value, json};
 
-use super::State;
 use super::error::Problem;
+use super::{Changes, State};
 use crate::catalog::snapshot::{Cluster, Snapshot};
 use crate::health::{self, Cooldown, Moment};
 use crate::telemetry::time::rfc3339;
@@ -41,6 +41,7 @@ fn one(state: &State, snapshot: &Snapshot, cluster: &Cluster) -> Value {
         "provider": provider.map(ToString::to_string),
         "tags": tags,
         "drained": cluster.drain.is_some(),
+        "path_prefix": cluster.path_prefix.as_ref().map(|rule| json!({"from": rule.from(), "to": rule.to()})),
         "state": if whole.is_some() || !models.is_empty() { "cooling" } else { "healthy" },
         "reason": whole.map(|cooldown| cooldown.cause.as_str()),
         "since": whole.map(|cooldown| time(cooldown.since)),
@@ -67,7 +68,11 @@ pub(super) async fn cool(
     Given(state): Given<State>,
     Path(name): Path<String>,
     Query(query): Query<HashMap<String, String>>,
+    headers: HeaderMap,
 ) -> Response {
+    if let Some(refusal) = refusal(&state.changes, &headers) {
+        return refusal;
+    }
     let seconds = match query.get("seconds").map(|text| text.parse::<u64>()) {
         None => SECONDS,
         Some(Ok(seconds)) if (1..=MAX_SECONDS).contains(&seconds) => seconds,
@@ -79,8 +84,34 @@ pub(super) async fn cool(
     change(&state, &name, |state| state.monitor.cool(&name, Duration::from_secs(seconds)))
 }
 
-pub(super) async fn clear(Given(state): Given<State>, Path(name): Path<String>) -> Response {
+pub(super) async fn clear(Given(state): Given<State>, Path(name): Path<String>, headers: HeaderMap) -> Response {
+    if let Some(refusal) = refusal(&state.changes, &headers) {
+        return refusal;
+    }
     change(&state, &name, |state| state.monitor.clear(&name))
+}
+
+/// Says no before anything is looked up.
+fn refusal(changes: &Changes, headers: &HeaderMap) -> Option<Response> {
+    match changes {
+        Changes::Anyone => None,
+        Changes::Nobody => {
+            let hint = "let `admin` listen on a loopback address or a Unix socket, name an `admin_token_file`, or set `drained: \
+                        true` in the catalog";
+            let what = "clusters are not changed at an address that others may reach";
+            Some(Problem::new(StatusCode::FORBIDDEN, what, hint).into_response())
+        }
+        Changes::Bearer(tokens) => {
+            let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+            if shown.is_some_and(|shown| tokens.allow(shown)) {
+                return None;
+            }
+            let what = if shown.is_some() { "this is no token of `admin_token_file`" } else { "this takes a token" };
+            let hint = "send `authorization: Bearer` and a line of the file that `admin_token_file` names";
+            let problem = Problem::new(StatusCode::UNAUTHORIZED, what, hint);
+            Some(([(header::WWW_AUTHENTICATE, "Bearer")], problem).into_response())
+        }
+    }
 }
 
 /// Answers with the cluster as it is afterwards.
@@ -90,11 +121,6 @@ fn change(state: &State, name: &str, act: impl FnOnce(&State)) -> Response {
         let problem = Problem::new(StatusCode::NOT_FOUND, "the catalog has no such cluster", "GET /clusters lists them");
         return problem.into_response();
     };
-    if !state.may_change {
-        let hint = "let `admin` listen on a loopback address or a Unix socket, or set `drained: true` in the catalog";
-        let what = "clusters are not changed at an address that others may reach";
-        return Problem::new(StatusCode::FORBIDDEN, what, hint).into_response();
-    }
     act(state);
     Json(one(state, &snapshot, snapshot.cluster(*id))).into_response()
 }

@@ -67,7 +67,26 @@ static CLUSTER: Shape = Shape::Record(&Record {
             "The models it serves, and no others: a list of catalog names, or a mapping from each to what this cluster calls it.",
         )
         .example("{\"reasoning-large\": \"o3-2025-04-16\"}"),
+        field(
+            "path_prefix",
+            PATH_PREFIX,
+            "How paths begin at this provider where that differs from the gateway: the upstream role rewrites each attempt.",
+        ),
         field("drained", Shape::Bool, "True takes this cluster out of every chain.").default("false"),
+    ],
+});
+
+const PATH_PREFIX: Shape = Shape::Record(&Record {
+    title: "a path prefix",
+    fields: &[
+        field(
+            "from",
+            Shape::Name,
+            "With what the path begins as clients send it; whole segments. A path that begins otherwise is left alone.",
+        )
+        .example("\"/v1\"")
+        .required(),
+        field("to", Shape::Name, "With what it begins at the provider instead.").example("\"/openai/v1\"").required(),
     ],
 });
 

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use super::path_prefix::PathPrefix;
 use super::pattern::{Pattern, PatternTable};
 use crate::diagnostic::Place;
 use crate::names::{ClusterName, GroupName, ModelName, ProviderName, TenantName, TierName};
@@ -96,6 +97,8 @@ pub struct Cluster {
     pub provider: Option<ProviderId>,
     pub tags: TagSet,
     pub served: Served,
+    /// How paths begin there, where that differs from the gateway.
+    pub path_prefix: Option<PathPrefix>,
     /// Drained itself or by its provider.
     pub drain: Option<Drain>,
     pub place: Place,

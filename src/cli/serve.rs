@@ -19,7 +19,7 @@ use crate::extproc::service::Processor;
 use crate::feedback::{AccessLog, Monitor};
 use crate::pipeline::Pipeline;
 use crate::pipeline::affinity::Affinity;
-use crate::secret::Keys;
+use crate::secret::{AdminTokens, BadSecret, Keys};
 use crate::server::{Ended, Listeners, Parts, Server, Signals};
 use crate::settings::Settings;
 use crate::telemetry::Metrics;
@@ -64,8 +64,8 @@ fn refuse(what: &str, diagnostics: &[Diagnostic], files: &[SourceFile]) -> ExitC
 async fn serve(settings: Settings) -> ExitCode {
     let settings = Arc::new(settings);
     let metrics = Arc::new(Metrics::new());
-    let keys = match Keys::of(settings.secret_file.as_deref()) {
-        Ok(keys) => keys,
+    let secrets = match Secrets::read(&settings) {
+        Ok(secrets) => secrets,
         Err(error) => {
             complain(&error.0);
             return ExitCode::from(EX_CONFIG);
@@ -90,10 +90,7 @@ async fn serve(settings: Settings) -> ExitCode {
     if let Ok(First::Invalid { diagnostics, files }) = &first {
         return refuse("the catalog is invalid", diagnostics, files);
     }
-    if let Some(path) = settings.secret_file.clone() {
-        tokio::spawn(keys.clone().follow(path));
-    }
-    let parts = match parts(settings.clone(), store, metrics, keys) {
+    let parts = match parts(settings.clone(), store, metrics, secrets) {
         Ok(parts) => parts,
         Err(error) => {
             complain(&error);
@@ -122,8 +119,38 @@ async fn serve(settings: Settings) -> ExitCode {
     go(server, following, signals).await
 }
 
-/// What is served. Must be called inside the runtime, where sessions are looked up and health is followed.
-fn parts(settings: Arc<Settings>, store: Arc<Store>, metrics: Arc<Metrics>, keys: Keys) -> Result<Parts<Processor>, String> {
+/// What the files of secrets hold.
+struct Secrets {
+    keys: Keys,
+    admin_tokens: Option<AdminTokens>,
+}
+
+impl Secrets {
+    fn read(settings: &Settings) -> Result<Self, BadSecret> {
+        let keys = Keys::of(settings.secret_file.as_deref())?;
+        Ok(Self { keys, admin_tokens: settings.admin_token_file.as_deref().map(AdminTokens::of).transpose()? })
+    }
+
+    /// Follows the files from now on.
+    fn follow(self, settings: &Settings) -> Self {
+        if let Some(path) = settings.secret_file.clone() {
+            tokio::spawn(self.keys.clone().follow(path));
+        }
+        if let (Some(tokens), Some(path)) = (self.admin_tokens.clone(), settings.admin_token_file.clone()) {
+            tokio::spawn(tokens.follow(path));
+        }
+        self
+    }
+}
+
+/// What is served. Must be called inside the runtime, where sessions are looked up and health and secrets are followed.
+fn parts(
+    settings: Arc<Settings>,
+    store: Arc<Store>,
+    metrics: Arc<Metrics>,
+    secrets: Secrets,
+) -> Result<Parts<Processor>, String> {
+    let Secrets { keys, admin_tokens } = secrets.follow(&settings);
     let sessions = Sessions::open(&settings.session, &metrics)?;
     let affinity = Arc::new(Affinity::new(&settings, sessions, keys.clone()));
     let monitor = Arc::new(Monitor::new(settings.feedback.cooling));
@@ -135,7 +162,7 @@ fn parts(settings: Arc<Settings>, store: Arc<Store>, metrics: Arc<Metrics>, keys
     let pipeline = Pipeline::new(&settings, store.clone(), metrics.clone(), keys.clone(), monitor.clone(), affinity.clone());
     let max_message = usize::try_from(settings.server.max_message).unwrap_or(usize::MAX);
     let processor = Processor::new(Arc::new(pipeline), max_message);
-    Ok(Parts { settings, store, metrics, keys, affinity, monitor, processor, feedback })
+    Ok(Parts { settings, store, metrics, keys, affinity, monitor, admin_tokens, processor, feedback })
 }
 
 async fn go(server: Server<Processor>, mut following: Following, mut signals: Signals) -> ExitCode {

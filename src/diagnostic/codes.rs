@@ -37,6 +37,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("model-without-cluster", "no cluster of a model's chain serves it"),
     ("needless-alias", "a model's own name among its aliases"),
     ("needless-model-chain", "`model_chain` for a model that the catalog does not know"),
+    ("needless-path-prefix", "a `path_prefix` that replaces a beginning by itself"),
     ("no-catalog-files", "a directory without a catalog file"),
     ("no-model-source", "`extract.model` is empty"),
     ("not-available", "a setting of a feature that this version does not have"),

@@ -1,20 +1,25 @@
-//! Answers to the stream of one attempt (the upstream role): let it go as it is, set its path, replace its body. There is no way to
-//! refuse here: an upstream filter's own response would end the chain (fact 37).
+//! Answers to the stream of one attempt (the upstream role): set headers, show the body or let it go as it is, replace it. There is
+//! no way to refuse here: an upstream filter's own response would end the chain (fact 37).
 
 use super::reply::{Kind, Reply, set_header};
 use super::wire::Writer;
 
-/// Answers the head: nothing of this attempt need be shown any more (fact 28b), and its path becomes `path` if there is one.
+/// Answers the head. Unless the body is wanted, nothing of this attempt need be shown any more (fact 28b).
 #[must_use]
-pub fn go(path: Option<&str>) -> Reply {
+pub fn head(set: &[(&str, String)], wants_body: bool) -> Reply {
     const SKIP: u64 = 2;
     let mut writer = Writer::with_capacity(64);
     writer.message(Kind::RequestHeaders.tag(), |response| {
-        let Some(path) = path else { return };
-        response.message(1, |common| common.message(2, |mutation| set_header(mutation, 1, ":path", path)));
+        if set.is_empty() {
+            return;
+        }
+        let change = |mutation: &mut Writer| set.iter().for_each(|(name, value)| set_header(mutation, 1, name, value));
+        response.message(1, |common| common.message(2, change));
     });
-    // mode_override: the modes that are not written are DEFAULT and, for the bodies, NONE.
-    writer.message(9, |mode| mode.number(2, SKIP));
+    if !wants_body {
+        // mode_override: the modes that are not written are DEFAULT and, for the bodies, NONE.
+        writer.message(9, |mode| mode.number(2, SKIP));
+    }
     writer.into_bytes()
 }
 

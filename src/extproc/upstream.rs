@@ -46,14 +46,9 @@ impl Upstream {
                 let length = all.find(|header| header.key.eq_ignore_ascii_case(b"content-length"));
                 self.length = length.map(|header| Bytes::copy_from_slice(header.bytes()));
                 let has_body = !headers.end_of_stream && self.mode == BodyMode::Buffered;
-                match self.attempt.head(message) {
-                    Plan::Leave => vec![written::go(None)],
-                    Plan::SetPath(path) => vec![written::go(Some(&path))],
-                    Plan::ReadBody => {
-                        self.reads_body = has_body;
-                        vec![if has_body { reply::unchanged(Kind::RequestHeaders) } else { written::go(None) }]
-                    }
-                }
+                let Plan { set, reads_body } = self.attempt.head(message);
+                self.reads_body = reads_body && has_body;
+                vec![written::head(&set, self.reads_body)]
             }
             Some(Request::RequestBody(body)) => self.on_body(body),
             Some(Request::RequestTrailers(_)) => vec![reply::unchanged(Kind::RequestTrailers)],

@@ -8,7 +8,7 @@ use super::dialect::{self, BodyKind, Dialect};
 use super::head::{self, Head};
 use super::json::{Malformed, Scanner, Slot};
 use super::multipart;
-use super::path::{decode, split_target};
+use super::path::decode;
 use super::source::{OnDuplicateKey, Pointer};
 
 /// Where to look.
@@ -33,11 +33,9 @@ pub struct InBody {
 }
 
 impl Place {
-    /// Reads the head.
+    /// Reads the head of a request for this path (without its query), which may have another one by now.
     #[must_use]
-    pub fn of(head: &impl Head) -> Self {
-        let target = head::target(head);
-        let path = split_target(target).0;
+    pub fn of(path: &str, head: &impl Head) -> Self {
         if let Some(range) = dialect::model_in_path(path) {
             let model = path.get(range.clone()).and_then(decode);
             return model.map_or(Self::Nowhere, |model| Self::Path(range, model.into_owned()));
@@ -128,7 +126,7 @@ mod tests {
     fn place(path: &str, headers: &[(&str, &str)]) -> Place {
         let mut request = Request::new(path);
         headers.iter().for_each(|(name, value)| request.add_header(name, value));
-        Place::of(&request)
+        Place::of(crate::extract::path::split_target(path).0, &request)
     }
 
     /// The body with the model replaced.

@@ -1,5 +1,7 @@
-//! One attempt on its way to one cluster: which name the model has there, and where in the request to put it. It decides no route
-//! and refuses nothing: whatever it cannot do leaves the request as it is, with a counted reason.
+//! One attempt on its way to one cluster: which name the model has there, where in the request to put it, and how the path begins.
+//! It decides no route and refuses nothing: whatever it cannot do leaves the request as it is, with a counted reason.
+
+pub(crate) mod origin;
 
 use std::sync::Arc;
 
@@ -8,6 +10,7 @@ use crate::catalog::snapshot::{Cluster, ModelId, Snapshot};
 use crate::extproc::intake::EnvoyHead;
 use crate::extract::Found;
 use crate::extract::head::{self, Head};
+use crate::extract::path::split_target;
 use crate::extract::place::{InBody, Place};
 use crate::feedback::token::Token;
 use crate::proto::ProcessingRequest;
@@ -15,14 +18,12 @@ use crate::resolve::naming;
 use crate::telemetry::StreamGuard;
 
 /// What to do about the head.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Plan {
-    /// Nothing will change: the body need not be shown.
-    Leave,
-    /// The path becomes this one.
-    SetPath(String),
-    /// The body will tell.
-    ReadBody,
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Plan {
+    /// Headers to set.
+    pub set: Vec<(&'static str, String)>,
+    /// The body has to tell; else it need not even be shown.
+    pub reads_body: bool,
 }
 
 /// What became of a request; a closed list for the metric.
@@ -61,6 +62,8 @@ pub struct Attempt {
     decided: Option<ModelId>,
     /// `content-length` is as the client sent it.
     is_intact: bool,
+    /// It goes out with another path than the one that the client sent.
+    has_own_path: bool,
     _guard: StreamGuard,
 }
 
@@ -74,6 +77,7 @@ impl Pipeline {
             place: Place::Nowhere,
             decided: None,
             is_intact: true,
+            has_own_path: false,
             _guard: self.metrics.stream(),
             pipeline: Arc::clone(self),
         }
@@ -85,21 +89,44 @@ impl Attempt {
     pub fn head(&mut self, message: &ProcessingRequest) -> Plan {
         let head = EnvoyHead(message);
         self.cluster = head.attribute("xds.cluster_name").unwrap_or_default();
-        self.place = Place::of(&head);
+        let target = head::target(&head);
+        let (now, query) = target.split_at(split_target(target).0.len());
+        let kept = origin::of(&head, &self.pipeline.keys, self.pipeline.monitor.now());
+        let sent = kept.as_deref().unwrap_or(now);
+        self.place = Place::of(sent, &head);
         let token = self.token(&head);
         self.is_intact = is_intact(&head, token.as_ref());
-        let Some(snapshot) = self.snapshot.clone() else { return self.leave(Became::UnknownCluster) };
+        let snapshot = self.snapshot.clone();
         let decided = token.as_ref().and_then(|token| token.model.as_deref());
-        self.decided = decided.and_then(|name| naming::model_called(&snapshot, name));
-        if self.is_foreign(&snapshot) {
-            return self.leave(Became::UnknownCluster);
+        self.decided = snapshot.as_ref().and_then(|snapshot| naming::model_called(snapshot, decided?));
+        let snapshot = snapshot.filter(|snapshot| !self.is_foreign(snapshot));
+        let wanted = snapshot.as_ref().map_or_else(|| sent.to_owned(), |snapshot| self.path(snapshot, sent));
+        let set = if wanted == now { Vec::new() } else { self.set_path(&wanted, query, sent, kept.is_some()) };
+        if wanted != sent && (wanted == now || !set.is_empty()) {
+            self.count(Became::Path);
+            self.has_own_path = true;
         }
+        Plan { set, reads_body: self.reads_body(snapshot.as_deref(), token.as_ref()) }
+    }
+
+    /// Sets the path, and keeps the one that was sent unless an earlier attempt has: what cannot be taken back is not done.
+    fn set_path(&self, wanted: &str, query: &str, sent: &str, is_kept: bool) -> Vec<(&'static str, String)> {
+        let keep = if is_kept { None } else { origin::seal(sent, &self.pipeline.keys, self.pipeline.monitor.now()) };
+        if !is_kept && keep.is_none() {
+            return Vec::new();
+        }
+        let path = (":path", format!("{wanted}{query}"));
+        [path].into_iter().chain(keep.map(|keep| (origin::HEADER, keep))).collect()
+    }
+
+    /// Whether the body has to be seen. `None`: the cluster is none of ours.
+    fn reads_body(&self, snapshot: Option<&Snapshot>, token: Option<&Token>) -> bool {
+        let Some(snapshot) = snapshot else { return self.leave(Became::UnknownCluster) };
         match self.place {
-            Place::Path(..) => self.path(&snapshot, head::target(&head)),
-            _ if self.is_settled(&snapshot, token.as_ref()) => self.leave(Became::Unchanged),
+            Place::Path(..) | Place::Nowhere => self.leave(Became::Unchanged),
+            _ if self.is_settled(snapshot, token) => self.leave(Became::Unchanged),
             Place::Compressed => self.leave(Became::Compressed),
-            Place::Nowhere => self.leave(Became::Unchanged),
-            Place::Json | Place::Multipart { .. } => Plan::ReadBody,
+            Place::Json | Place::Multipart { .. } => true,
         }
     }
 
@@ -122,15 +149,24 @@ impl Attempt {
         renamed
     }
 
-    fn path(&self, snapshot: &Snapshot, target: &str) -> Plan {
-        let Place::Path(range, sent) = &self.place else { return self.leave(Became::Unchanged) };
-        // The path of an earlier attempt stays, as its headers do.
-        let by_name = || naming::model_called(snapshot, sent).or_else(|| naming::model_called_anywhere(snapshot, sent));
-        let model = self.decided.or_else(by_name);
-        let name = model.map(|model| naming::name_at(snapshot, self.known_cluster(snapshot), model));
-        let Some(name) = name.filter(|name| name != sent) else { return self.leave(Became::Unchanged) };
-        self.count(Became::Path);
-        Plan::SetPath(format!("{}{}{}", &target[..range.start], self.place.write(name), &target[range.end..]))
+    /// The path that the client sent as this cluster shall see it: its beginning by `path_prefix`, and the model behind it.
+    fn path(&self, snapshot: &Snapshot, sent: &str) -> String {
+        let cluster = self.known_cluster(snapshot);
+        let rule = cluster.and_then(|cluster| cluster.path_prefix.as_ref());
+        let begins = rule.and_then(|rule| rule.length_in(sent)).unwrap_or(0);
+        let rest = match &self.place {
+            Place::Path(range, model) if range.start >= begins => {
+                let id = self.decided.or_else(|| naming::model_called(snapshot, model));
+                let name = id.map(|id| naming::name_at(snapshot, cluster, id)).filter(|name| name != model);
+                name.map(|name| format!("{}{}{}", &sent[begins..range.start], self.place.write(name), &sent[range.end..]))
+            }
+            _ => None,
+        };
+        let rest = rest.unwrap_or_else(|| sent[begins..].to_owned());
+        match rule {
+            Some(rule) if rule.length_in(sent).is_some() => rule.before(&rest),
+            _ => rest,
+        }
     }
 
     /// True if the head alone says that the model has its name already.
@@ -165,16 +201,19 @@ impl Attempt {
         }
     }
 
-    /// Nothing is to be renamed. The body is asked for all the same if an earlier attempt has left its length behind.
-    fn leave(&self, why: Became) -> Plan {
+    /// Nothing in the body is to be renamed. It is asked for all the same if an earlier attempt has left its length behind.
+    fn leave(&self, why: Became) -> bool {
         if !self.is_intact && matches!(self.place, Place::Json | Place::Multipart { .. }) {
-            return Plan::ReadBody;
+            return true;
         }
         self.count(why);
-        Plan::Leave
+        false
     }
 
     fn count(&self, became: Became) {
+        if became == Became::Unchanged && self.has_own_path {
+            return;
+        }
         self.pipeline.metrics.rewrite(became.as_str());
     }
 }

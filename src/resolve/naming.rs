@@ -10,18 +10,6 @@ pub fn model_called(snapshot: &Snapshot, name: &str) -> Option<ModelId> {
     matching::find_model(snapshot, None, Some(name), &mut ()).id()
 }
 
-/// The one model that some cluster calls by this name: an earlier attempt may have put it there. `None` if it is ambiguous.
-#[must_use]
-pub fn model_called_anywhere(snapshot: &Snapshot, name: &str) -> Option<ModelId> {
-    let served = snapshot.clusters.iter().filter_map(|cluster| match &cluster.served {
-        Served::Every => None,
-        Served::Only(models) => Some(models),
-    });
-    let mut found = served.flatten().filter(|(_, own)| own.as_deref() == Some(name)).map(|(model, _)| *model);
-    let first = found.next()?;
-    found.all(|other| other == first).then_some(first)
-}
-
 /// The model's name at a cluster; one that the catalog does not know has no names of its own.
 #[must_use]
 pub fn name_at<'a>(snapshot: &'a Snapshot, cluster: Option<&'a Cluster>, model: ModelId) -> &'a str {

@@ -32,6 +32,8 @@ pub(super) static TOP: Record = Record {
         field("server", SERVER, "The gRPC server."),
         field("secret_file", Shape::Text, "A file of keys, one a line, shared by replicas and read again when it changes: the first one signs, all verify. Empty: a random key per process.")
             .default("\"\""),
+        field("admin_token_file", Shape::Text, "A file of tokens, one a line, read again when it changes: cooling and clearing a cluster at `admin` then takes one of them (`authorization: Bearer …`), at every address. Empty: only a loopback address or a Unix socket allows it.")
+            .default("\"\""),
         field("tls", TLS, "Certificates for the gRPC server. Read again when the files change. Empty: no TLS."),
         field("telemetry", TELEMETRY, "Logs and traces."),
     ],

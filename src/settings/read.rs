@@ -83,6 +83,7 @@ impl<'r> Reader<'r> {
                 max_message: self.size("server.max_message").unwrap_or(default.server.max_message),
             },
             secret_file: self.path("secret_file").or(default.secret_file),
+            admin_token_file: self.path("admin_token_file").or(default.admin_token_file),
             telemetry: self.telemetry(default.telemetry),
         }
     }

@@ -1,92 +1,13 @@
 //! What Cascade learns from attempts, and what each attempt carries: a real Envoy, `cascade serve` with feedback on, and providers
 //! that fail in every way there is.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cascade::lab::{
-    Cluster, DeadPort, Envoy, EnvoySetup, Group, Provider, Reply, Request, Response, Scratch, Serve, Trail, eventually,
-};
+use cascade::lab::{Cluster, DeadPort, Reply, Request};
 use serde_json::Value;
 
-use crate::cases::CASCADE;
 use crate::gateway::{chat, ok};
-use crate::town::LIMIT;
-
-const FEEDBACK: &str = "feedback: {enabled: true, cooldown: 2s, max_cooldown: 4s, consecutive_failures: 3}\n";
-
-/// Envoy with feedback and the upstream role, Cascade, and providers by their clusters' names.
-pub struct Scene {
-    pub envoy: Envoy,
-    pub serve: Serve,
-    providers: Vec<Provider>,
-    _scratch: Scratch,
-}
-
-impl Scene {
-    /// The chain of model `m` is `one`, `two` …: a group of its own for each provider and then each further cluster.
-    pub async fn set(providers: &[(&str, u16)], others: Vec<Cluster>, first: &str) -> Self {
-        let names = providers.iter().map(|(name, _)| *name).chain(others.iter().map(|cluster| cluster.name.as_str()));
-        let mut names: Vec<&str> = names.collect();
-        names.sort_by_key(|name| *name != first);
-        let groups = names.iter().map(|name| format!("  {name}: {{clusters: [{{cluster_name: {name}, weight: 1}}]}}\n"));
-        let catalog = format!(
-            "version: 1\npriority_groups:\n{}models:\n  m: {{chain: [{}]}}\n",
-            groups.collect::<String>(),
-            names.join(", ")
-        );
-        Self::with_catalog(&catalog, providers, others).await
-    }
-
-    pub async fn with_catalog(catalog: &str, providers: &[(&str, u16)], others: Vec<Cluster>) -> Self {
-        let scratch = ok(Scratch::new());
-        let text = |path: std::path::PathBuf| path.to_str().unwrap().to_owned();
-        let catalog = text(ok(scratch.write("catalog.yaml", catalog)));
-        let settings = text(ok(scratch.write("cascade.yaml", FEEDBACK)));
-        let arguments = ["--config", &settings, "--catalog", &catalog];
-        let serve = ok(Serve::start(Path::new(CASCADE), scratch.path(), &arguments).await);
-        let mut started = Vec::new();
-        for (name, status) in providers {
-            started.push(ok(Provider::answering(name, *status).await));
-        }
-        let mut clusters: Vec<_> = started.iter().map(|provider| Cluster::new(provider.name(), provider.address())).collect();
-        clusters.extend(others);
-        let mut setup = EnvoySetup::new(serve.grpc().clone(), clusters);
-        setup.static_chain = vec![Group::of("fixed", providers[0].0)];
-        setup.feedback = true;
-        setup.upstream_role = true;
-        setup.allow_mode_override = true;
-        let envoy = ok(Envoy::start(&setup).await);
-        Self { envoy, serve, providers: started, _scratch: scratch }
-    }
-
-    fn provider(&self, name: &str) -> &Provider {
-        self.providers.iter().find(|provider| provider.name() == name).unwrap()
-    }
-
-    async fn send(&self, request: Request) -> (Response, Trail) {
-        ok(self.envoy.send(request).await)
-    }
-
-    async fn way(&self) -> String {
-        self.send(chat()).await.1.to_string()
-    }
-
-    async fn goes(&self, way: &str) {
-        let what = format!("requests that go {way}");
-        ok(eventually(&what, LIMIT, || async { (self.way().await == way).then_some(()) }).await);
-    }
-
-    async fn metric(&self, line: &str) -> f64 {
-        let page = ok(self.serve.admin(Request::get("/metrics")).await).text();
-        page.lines().find_map(|text| text.strip_prefix(line)?.trim().parse().ok()).unwrap_or(0.0)
-    }
-
-    async fn cools(&self, cluster: &str) {
-        let line = format!("cascade_cluster_cooling{{cluster=\"{cluster}\"}}");
-        ok(eventually(&line, LIMIT, || async { (self.metric(&line).await > 0.0).then_some(()) }).await);
-    }
-}
+use crate::scene::Scene;
 
 // Fact 28
 #[tokio::test]

@@ -11,6 +11,7 @@ mod attempts;
 mod case;
 mod gateway;
 mod processor;
+mod scene;
 mod town;
 mod wire;
 
@@ -23,6 +24,7 @@ mod examples;
 mod failures;
 mod life;
 mod overrides;
+mod paths;
 mod picks;
 mod protocol;
 mod retries;

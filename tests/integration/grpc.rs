@@ -75,10 +75,11 @@ impl Stream {
     }
 }
 
-/// The first message of a stream, in BUFFERED mode.
+/// The first message of a stream, in BUFFERED mode. What is not given is that of a chat completion.
 pub fn head(headers: &[(&str, &str)], end_of_stream: bool) -> ProcessingRequest {
     let own = [(":method", "POST"), (":path", "/v1/chat/completions"), ("content-type", "application/json")];
-    let headers = own.iter().chain(headers).map(|(key, value)| HeaderValue {
+    let own = own.iter().filter(|(name, _)| !headers.iter().any(|(given, _)| given == name));
+    let headers = own.chain(headers).map(|(key, value)| HeaderValue {
         key: (*key).to_owned(),
         raw_value: value.as_bytes().to_vec(),
         ..HeaderValue::default()

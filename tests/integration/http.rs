@@ -38,8 +38,13 @@ pub async fn post(address: &str, path: &str, body: &str) -> Response {
 }
 
 pub async fn send(address: &str, method: &str, path: &str, body: &[u8]) -> Response {
-    let head =
-        format!("{method} {path} HTTP/1.1\r\nhost: cascade\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+    send_with(address, method, path, "", body).await
+}
+
+/// The same with further lines of the head, each with its end.
+pub async fn send_with(address: &str, method: &str, path: &str, lines: &str, body: &[u8]) -> Response {
+    let own = format!("host: cascade\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
+    let head = format!("{method} {path} HTTP/1.1\r\n{own}{lines}\r\n");
     let bytes = [head.as_bytes(), body].concat();
     let exchange = async {
         match address.strip_prefix("unix:") {

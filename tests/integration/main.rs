@@ -10,6 +10,7 @@ mod http;
 mod process;
 
 mod admin;
+mod admin_token;
 mod commands;
 mod drain;
 mod feedback;

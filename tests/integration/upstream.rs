@@ -79,3 +79,87 @@ async fn what_cannot_be_read_goes_by_and_nothing_is_ever_refused() {
     }
     assert!(exchange(vec![]).await.is_empty());
 }
+
+/// The headers that an attempt to `cluster` has after Cascade's answer, and whether its body is asked for.
+async fn head_answer(
+    channel: &tonic::transport::Channel,
+    cluster: &str,
+    headers: &[(String, String)],
+) -> (Vec<(String, String)>, bool) {
+    let given: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let mut request = tonic::Request::new(tokio_stream::once(head(cluster, &given)));
+    request.metadata_mut().insert("x-cascade-role", "upstream".parse().unwrap());
+    let mut answers = ExternalProcessorClient::new(channel.clone()).process(request).await.unwrap().into_inner();
+    let answer = answers.message().await.unwrap().unwrap();
+    let Some(Response::RequestHeaders(changes)) = answer.response else { panic!("{answer:?}") };
+    let mut after = headers.to_vec();
+    for option in changes.response.and_then(|common| common.header_mutation).unwrap_or_default().set_headers {
+        let header = option.header.unwrap();
+        after.retain(|(name, _)| *name != header.key);
+        after.push((header.key, String::from_utf8(header.raw_value).unwrap()));
+    }
+    (after, answer.mode_override.is_none())
+}
+
+fn value<'h>(headers: &'h [(String, String)], name: &str) -> Option<&'h str> {
+    headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+}
+
+const PATHS: &str = "version: 1
+clusters:
+  a: {path_prefix: {from: /v1/, to: /openai/v1/}}
+  b: {path_prefix: {from: /v1, to: /}}
+  c: {}
+priority_groups: {one: {clusters: [{cluster_name: a, weight: 1}, {cluster_name: b, weight: 1}, {cluster_name: c, weight: 1}]}}
+models: {m: {chain: [one]}}
+";
+
+#[tokio::test]
+async fn every_attempt_starts_from_the_path_that_the_client_sent() {
+    let home = Home::new();
+    home.write("catalog.yaml", PATHS);
+    let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[]).await;
+    let channel = grpc::connect(&cascade.listen().await).await;
+    let sent = "/v1/chat/completions?q=/v1";
+    let own = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let mut headers = vec![own(":path", sent)];
+    // All attempts of a request share one set of headers: what one sets, the next one finds.
+    for (count, cluster, path) in [
+        ("1", "a", "/openai/v1/chat/completions?q=/v1"),
+        ("2", "c", sent),
+        ("3", "b", "/chat/completions?q=/v1"),
+        ("4", "b", "/chat/completions?q=/v1"),
+        ("5", "a", "/openai/v1/chat/completions?q=/v1"),
+        ("6", "elsewhere", sent),
+    ] {
+        headers.retain(|(name, _)| name != "x-envoy-attempt-count");
+        headers.push(own("x-envoy-attempt-count", count));
+        let (after, asks) = head_answer(&channel, cluster, &headers).await;
+        assert_eq!(value(&after, ":path"), Some(path), "{count}: {cluster}");
+        // Without a decision's token nobody knows whether an earlier attempt has left its length behind.
+        assert_eq!(asks, count != "1", "{count}: nothing in the body is to change");
+        headers = after;
+    }
+    assert_eq!(cascade.metric("cascade_upstream_rewrites_total{result=\"path\"}").await, Some(4.0));
+    // A sealed path that comes with the first attempt is none of this request.
+    headers.retain(|(name, _)| name == "x-cascade-original-path");
+    headers.extend([own(":path", "/v1/embeddings"), own("x-envoy-attempt-count", "1")]);
+    let (after, _) = head_answer(&channel, "a", &headers).await;
+    assert_eq!(value(&after, ":path"), Some("/openai/v1/embeddings"));
+    // One that could not be remembered is not touched.
+    let long = format!("/v1/{}", "x".repeat(5000));
+    let (after, _) = head_answer(&channel, "a", &[own(":path", &long), own("x-envoy-attempt-count", "1")]).await;
+    assert_eq!(value(&after, ":path"), Some(long.as_str()));
+}
+
+#[tokio::test]
+async fn no_client_can_send_the_path_that_attempts_start_from() {
+    let home = Home::new();
+    home.write("catalog.yaml", PATHS);
+    let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[]).await;
+    let channel = grpc::connect(&cascade.listen().await).await;
+    let mut stream = grpc::Stream::open(&channel).await.unwrap();
+    let [_, answer] = stream.buffered(&[("x-cascade-original-path", "x")], br#"{"model":"m"}"#.to_vec()).await;
+    let Some(Response::RequestBody(body)) = answer.response else { panic!("{answer:?}") };
+    assert_eq!(body.response.unwrap().header_mutation.unwrap().remove_headers, ["x-cascade-original-path"]);
+}

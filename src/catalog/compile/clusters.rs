@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::findings::Findings;
 use super::models::ModelNames;
 use super::names::{Ids, first_places, number, section};
+use crate::catalog::path_prefix::PathPrefix;
 use crate::catalog::snapshot::{Cluster, ClusterId, Drain, ModelId, ProviderId, Served, TagId, TagSet};
 use crate::diagnostic::Place;
 use crate::document::{Entry, Node, Value};
@@ -59,7 +60,8 @@ impl Clusters {
         self.carried.extend(provider_id);
         self.ids.insert(name.clone(), ClusterId(number(self.all.len())));
         let served = served(entry, models, findings);
-        self.all.push(Cluster { name, listed: true, provider: provider_id, tags, served, drain, place: entry.place.clone() });
+        let (path_prefix, place) = (path_prefix(entry, findings), entry.place.clone());
+        self.all.push(Cluster { name, listed: true, provider: provider_id, tags, served, path_prefix, drain, place });
     }
 
     /// The id of a cluster that a group names; one without an entry gets its id here.
@@ -76,6 +78,7 @@ impl Clusters {
             provider: None,
             tags: TagSet::default(),
             served: Served::Every,
+            path_prefix: None,
             drain: None,
             place: place.clone(),
         });
@@ -150,6 +153,25 @@ fn provider_names(document: &Node, clusters: &[&Entry]) -> Vec<ProviderName> {
 
 fn tags_of<'d>(clusters: &[&'d Entry]) -> impl Iterator<Item = &'d Node> {
     clusters.iter().flat_map(|entry| entry.value.get("tags").map(Node::items).unwrap_or_default())
+}
+
+fn path_prefix(cluster: &Entry, findings: &mut Findings<'_>) -> Option<PathPrefix> {
+    let node = cluster.value.get("path_prefix")?;
+    let mut text = |name: &str| {
+        let node = node.get(name)?;
+        let text = node.text()?;
+        let Some(fault) = PathPrefix::fault(text) else { return Some(text) };
+        findings.error("bad-value", &node.place, format!("`{name}` {fault}"), "write it as in {from: /v1, to: /openai/v1}");
+        None
+    };
+    let (from, to) = (text("from"), text("to"));
+    let rule = PathPrefix::new(from?, to?);
+    if rule.from() == rule.to() {
+        let message = format!("`path_prefix` of `{}` changes nothing: both ends are the same", cluster.key);
+        findings.warning("needless-path-prefix", &node.place, message, "remove it");
+        return None;
+    }
+    Some(rule)
 }
 
 fn served(cluster: &Entry, models: &ModelNames, findings: &mut Findings<'_>) -> Served {
