@@ -241,7 +241,7 @@ impl Judgement {
         }
         let model = self.snapshot.as_deref().zip(resolution.model).map(|(snapshot, id)| snapshot.model(id).name.to_string());
         let own_name = matches!((&facts.model, &model), (Found::Value(sent), Some(name)) if sent == name);
-        Token { model, own_name, length: self.length }.seal(&self.pipeline.keys, self.pipeline.monitor.now())
+        Token { model, own_name, length: self.length, session: None }.seal(&self.pipeline.keys, self.pipeline.monitor.now())
     }
 
     fn record(&mut self, facts: &Facts, resolution: &Resolution, id: &str, start: Instant) {

@@ -1,13 +1,16 @@
-//! The decision's model on its way through Envoy and back: no metadata reaches the log of an attempt, only request headers do, and
-//! the provider sees those too (fact 28a). So it rides in a sealed header. A forged or old one says nothing.
+//! The decision's model and session on their way through Envoy and back: no metadata reaches the log of an attempt, only request
+//! headers do, and the provider sees those too (fact 28a). So they ride in a sealed header. A forged or old one says nothing.
 
 use crate::health::Moment;
 use crate::secret::Keys;
 
-/// The first byte: what follows is laid out as here.
-const VERSION: u8 = 1;
+/// The first byte: what follows is laid out as here. Flags, the time it was made, `content-length`, then texts, each after its
+/// length in two bytes; an empty one says that there is none.
+const VERSION: u8 = 2;
 /// The model was sent under the catalog's own name.
 const OWN_NAME: u8 = 1;
+/// The model is known to the session's tenant alone.
+const TENANTS_OWN: u8 = 2;
 /// Stands for a request without `content-length`.
 const NO_LENGTH: u64 = u64::MAX;
 /// A token that is older speaks of a request that nobody waits for any more.
@@ -22,17 +25,37 @@ pub struct Token {
     pub own_name: bool,
     /// `content-length` as the client sent it.
     pub length: Option<u64>,
+    /// Whose session it was, if what serves it is to be remembered.
+    pub session: Option<Session>,
+}
+
+/// A session as a directory knows it: the parts of its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// The catalog's name of the tenant; `None`: anonymous.
+    pub tenant: Option<String>,
+    /// The model's name, also where it is known to this tenant alone; `None`: nobody knows it.
+    pub model: Option<String>,
+    /// As the client sent it; never empty.
+    pub id: String,
 }
 
 impl Token {
     #[must_use]
     pub fn seal(&self, keys: &Keys, now: Moment) -> Option<String> {
-        let model = self.model.as_deref().unwrap_or_default();
-        let mut content = Vec::with_capacity(18 + model.len());
-        content.extend_from_slice(&[VERSION, if self.own_name { OWN_NAME } else { 0 }]);
+        let session = self.session.as_ref();
+        let (tenant, id) = (session.and_then(|session| session.tenant.as_deref()), session.map(|session| session.id.as_str()));
+        let tenants_own = session.and_then(|session| session.model.as_deref()).filter(|_| self.model.is_none());
+        let texts = [self.model.as_deref().or(tenants_own), tenant, id].map(Option::unwrap_or_default);
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let mut content = Vec::with_capacity(18 + texts.iter().map(|text| 2 + text.len()).sum::<usize>());
+        content.extend_from_slice(&[VERSION, flag(self.own_name, OWN_NAME) | flag(tenants_own.is_some(), TENANTS_OWN)]);
         content.extend_from_slice(&now.0.to_be_bytes());
         content.extend_from_slice(&self.length.unwrap_or(NO_LENGTH).to_be_bytes());
-        content.extend_from_slice(model.as_bytes());
+        for text in texts {
+            content.extend_from_slice(&u16::try_from(text.len()).ok()?.to_be_bytes());
+            content.extend_from_slice(text.as_bytes());
+        }
         keys.seal(&content)
     }
 
@@ -41,37 +64,81 @@ impl Token {
         let content = keys.open(text)?;
         let ([version, flags], rest) = content.split_first_chunk()?;
         let (made, rest) = rest.split_first_chunk()?;
-        let (length, model) = rest.split_first_chunk()?;
+        let (length, mut rest) = rest.split_first_chunk()?;
         let (made, length) = (u64::from_be_bytes(*made), u64::from_be_bytes(*length));
         // Replicas' clocks may differ: one from the near future is as good.
         if *version != VERSION || now.0.abs_diff(made) > LIFETIME {
             return None;
         }
-        let model = std::str::from_utf8(model).ok()?;
+        let (model, tenant, id) = (take(&mut rest)?, take(&mut rest)?, take(&mut rest)?);
+        let session = id.map(|id| Session { tenant, model: model.clone(), id });
         Some(Self {
-            model: Some(model.to_owned()).filter(|model| !model.is_empty()),
+            model: model.filter(|_| flags & TENANTS_OWN == 0),
             own_name: flags & OWN_NAME != 0,
             length: Some(length).filter(|length| *length != NO_LENGTH),
+            session,
         })
     }
+}
+
+/// The next text; the inner `None`: there is none. The outer one: these are no texts.
+#[allow(clippy::option_option, reason = "the two say different things, and only `open` hears them")]
+fn take(rest: &mut &[u8]) -> Option<Option<String>> {
+    let (length, after) = rest.split_first_chunk()?;
+    let (text, after) = after.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+    *rest = after;
+    let text = std::str::from_utf8(text).ok()?;
+    Some(Some(text.to_owned()).filter(|text| !text.is_empty()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn session(tenant: Option<&str>, model: &str, id: &str) -> Option<Session> {
+        Some(Session { tenant: tenant.map(str::to_owned), model: Some(model.to_owned()), id: id.to_owned() })
+    }
+
     #[test]
     fn a_token_comes_back_and_an_old_one_does_not() {
         let keys = Keys::random().unwrap();
-        for token in [Token { model: Some("gpt-4o".to_owned()), own_name: true, length: Some(0) }, Token::default()] {
+        let plain = Token { model: Some("gpt-4o".to_owned()), own_name: true, length: Some(0), session: None };
+        let anonymous = Token { session: session(None, "gpt-4o", "s"), ..plain.clone() };
+        let tenants_own = Token { session: session(Some("acme"), "ours", "s"), ..Token::default() };
+        for token in [plain, anonymous, tenants_own, Token::default()] {
             let text = token.seal(&keys, Moment(LIFETIME)).unwrap();
             assert!(text.len() < 100 && text.bytes().all(|byte| byte.is_ascii_graphic()), "fit for a header: {text}");
             assert_eq!(Token::open(&text, &keys, Moment(2 * LIFETIME)), Some(token.clone()));
             assert_eq!(Token::open(&text, &keys, Moment(2 * LIFETIME + 1)), None);
             assert_eq!(Token::open(&text, &Keys::random().unwrap(), Moment(LIFETIME)), None);
         }
-        let other = keys.seal(b"\x02\x00somethingelse").unwrap();
+        let other = keys.seal(b"\x01\x00somethingelse, as long as ours").unwrap();
         assert_eq!(Token::open(&other, &keys, Moment(0)), None, "another version");
-        assert_eq!(Token::open(&keys.seal(b"\x01").unwrap(), &keys, Moment(0)), None, "too short");
+        for cut in [1, 10, 18, 20, 23, 24] {
+            let mut content = [&[VERSION, 0][..], &[0; 16], &[0, 1, b'm', 0, 0, 0, 0]].concat();
+            assert!(Token::open(&keys.seal(&content).unwrap(), &keys, Moment(0)).is_some());
+            content.truncate(cut);
+            assert_eq!(Token::open(&keys.seal(&content).unwrap(), &keys, Moment(0)), None, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_session_rides_along_and_fits_into_a_header_however_long_its_parts_are() {
+        let keys = Keys::random().unwrap();
+        let usual = Token {
+            model: Some("gpt-4o".to_owned()),
+            own_name: true,
+            length: Some(1024),
+            session: session(Some("team-0042"), "gpt-4o", "7c0cb6b2-52ff-4b8e-9a4b-1b1a2a0d6f10"),
+        };
+        // The longest that names and looked up sessions can be.
+        let [tenant, model, id] = [("t", 256), ("m", 256), ("s", 1024)].map(|(text, times)| text.repeat(times));
+        let session = session(Some(&tenant), &model, &id);
+        let longest = Token { model: Some(model), own_name: true, length: Some(1024), session };
+        for (token, most) in [(usual, 160), (longest, 4096)] {
+            let text = token.seal(&keys, Moment(0)).unwrap();
+            assert!(text.len() <= most, "{} bytes", text.len());
+            assert_eq!(Token::open(&text, &keys, Moment(0)), Some(token));
+        }
     }
 }
