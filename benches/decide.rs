@@ -65,7 +65,7 @@ fn request(model: &str, size: usize) -> Request {
     request
 }
 
-fn write(snapshot: &Snapshot, resolution: &Resolution, facts: &Facts, publish: &Publish) -> Vec<u8> {
+fn write(snapshot: &Snapshot, resolution: &Resolution, facts: &Facts, publish: &Publish) -> reply::Reply {
     let decision = Decision {
         snapshot: Some(snapshot),
         resolution,

@@ -2,6 +2,7 @@
 //! nothing: what it is given it writes down, and the words it uses for reasons are those of `outcome`.
 
 pub mod attempt;
+pub mod piece;
 pub mod refusal;
 pub mod reply;
 pub mod wire;

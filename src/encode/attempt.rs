@@ -20,7 +20,7 @@ pub fn head(set: &[(&str, String)], wants_body: bool) -> Reply {
         // mode_override: the modes that are not written are DEFAULT and, for the bodies, NONE.
         writer.message(9, |mode| mode.number(2, SKIP));
     }
-    writer.into_bytes()
+    Reply::Written(writer.into_bytes())
 }
 
 /// Answers the body: with another one, with another `content-length`, or both.
@@ -37,5 +37,5 @@ pub fn body(new: Option<&[u8]>, length: Option<usize>) -> Reply {
             }
         });
     });
-    writer.into_bytes()
+    Reply::Written(writer.into_bytes())
 }

@@ -2,6 +2,9 @@
 //! it makes sure that an answer that clears the route cache also mutates headers (fact 1) and that values go out as `raw_value`
 //! with an explicit append action.
 
+use bytes::BufMut;
+
+use super::piece::Piece;
 use super::wire::Writer;
 use crate::proto::BodyMode;
 
@@ -34,8 +37,40 @@ impl Kind {
     }
 }
 
-/// One encoded `ProcessingResponse`.
-pub type Reply = Vec<u8>;
+/// One `ProcessingResponse`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    Written(Vec<u8>),
+    /// Written when it is sent.
+    Piece(Piece),
+}
+
+impl Reply {
+    /// Writes the message.
+    pub fn write(&self, buffer: &mut impl BufMut) {
+        match self {
+            Self::Written(bytes) => buffer.put_slice(bytes),
+            Self::Piece(piece) => piece.write(buffer),
+        }
+    }
+
+    /// What is written at most, in bytes.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        match self {
+            Self::Written(bytes) => bytes.len(),
+            Self::Piece(piece) => piece.room(),
+        }
+    }
+
+    /// The message by itself.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.room());
+        self.write(&mut bytes);
+        bytes
+    }
+}
 
 /// What a decision does to the request. Metadata is encoded already: the fields of `dynamic_metadata`, and entries of
 /// `typed_dynamic_metadata`.
@@ -76,7 +111,7 @@ pub struct Refusal {
 pub fn unchanged(kind: Kind) -> Reply {
     let mut writer = Writer::with_capacity(2);
     writer.message(kind.tag(), |_| {});
-    writer.into_bytes()
+    Reply::Written(writer.into_bytes())
 }
 
 /// Answers the headers with nothing decided yet, but without the headers that no client may send.
@@ -91,26 +126,7 @@ pub fn cleaned(forged: &[String]) -> Reply {
             common.message(2, |mutation| forged.iter().for_each(|name| mutation.text(2, name)));
         });
     });
-    writer.into_bytes()
-}
-
-/// Gives a piece of a FULL_DUPLEX_STREAMED body back as it came.
-#[must_use]
-pub fn streamed(kind: Kind, chunk: &[u8], end_of_stream: bool) -> Reply {
-    let mut writer = Writer::with_capacity(chunk.len() + 32);
-    writer.message(kind.tag(), |body| {
-        body.message(1, |common| common.message(3, |mutation| streamed_piece(mutation, chunk, end_of_stream)));
-    });
-    writer.into_bytes()
-}
-
-fn streamed_piece(mutation: &mut Writer, chunk: &[u8], end_of_stream: bool) {
-    mutation.message(3, |piece| {
-        if !chunk.is_empty() {
-            piece.bytes(1, chunk);
-        }
-        piece.flag(2, end_of_stream);
-    });
+    Reply::Written(writer.into_bytes())
 }
 
 /// The wish that Envoy keep a body which decides nothing (fact 9).
@@ -167,7 +183,7 @@ pub fn deciding(kind: Kind, answer: &Answer, keep_body: Option<KeepBody>) -> Rep
             entry.bytes(2, any);
         });
     }
-    writer.into_bytes()
+    Reply::Written(writer.into_bytes())
 }
 
 fn proceed(common: &mut Writer, reroute: bool, headers: &HeaderChanges) {

@@ -21,8 +21,8 @@ pub(crate) fn to_json(decoded: &Struct) -> serde_json::Value {
     decoded.fields.iter().map(|(name, field)| (name.clone(), plain(field))).collect()
 }
 
-fn decode(reply: &[u8]) -> ProcessingResponse {
-    ProcessingResponse::decode(reply).unwrap()
+fn decode(reply: &reply::Reply) -> ProcessingResponse {
+    ProcessingResponse::decode(reply.to_bytes().as_slice()).unwrap()
 }
 
 #[test]

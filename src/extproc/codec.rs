@@ -1,6 +1,7 @@
-//! How messages cross gRPC: requests are decoded without copying their bytes, replies are encoded before they get here.
+//! How messages cross gRPC: requests are decoded without copying their bytes, replies are written as
+//! they are sent, so that a body on its way back is never encoded as a whole.
 
-use bytes::{BufMut, Bytes};
+use bytes::Bytes;
 use prost::Message;
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -49,8 +50,8 @@ impl Encoder for ReplyEncoder {
     type Error = Status;
 
     fn encode(&mut self, reply: Reply, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.reserve(reply.len());
-        buffer.put_slice(&reply);
+        buffer.reserve(reply.room());
+        reply.write(buffer);
         Ok(())
     }
 }

@@ -2,15 +2,12 @@
 //! is due, in each of Envoy's body modes. It follows the mode that Envoy announces in its first message, never a guess of ours;
 //! it does not know what a model is, and it cannot answer a message twice, in another kind, or not at all.
 
-use std::collections::VecDeque;
+mod held;
 
-use bytes::Bytes;
-
+use self::held::Held;
+use crate::encode::piece::pieces;
 use crate::encode::reply::{self, Answer, KeepBody, Kind, Reply};
 use crate::proto::{BodyMode, HttpBody, ProcessingRequest, Request};
-
-/// The largest piece of a body that is sent back: Envoy refuses streamed pieces over 64 KiB, and the frame needs some room.
-pub const MAX_PIECE: usize = 62 * 1024;
 
 /// What reads the request while it streams by.
 pub trait Intake {
@@ -90,17 +87,8 @@ pub struct Exchange {
     body_unneeded: bool,
     /// observability_mode: Envoy wants no answers.
     silent: bool,
-    held: VecDeque<Bytes>,
-    /// Of what is held: the body has ended, by a last piece or by trailers.
-    held_end: End,
+    held: Held,
     response_started: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    Open,
-    Piece,
-    Trailers,
 }
 
 impl Default for Exchange {
@@ -112,8 +100,7 @@ impl Default for Exchange {
             announced: false,
             body_unneeded: false,
             silent: false,
-            held: VecDeque::new(),
-            held_end: End::Open,
+            held: Held::default(),
             response_started: false,
         }
     }
@@ -147,7 +134,7 @@ impl Exchange {
             Some(Request::RequestTrailers(_)) => self.on_trailers(intake),
             Some(Request::ResponseHeaders(_)) => self.on_response(reply::unchanged(Kind::ResponseHeaders)),
             Some(Request::ResponseBody(body)) if self.response_mode == BodyMode::FullDuplexStreamed => {
-                Step { replies: pieces(Kind::ResponseBody, &body.body, body.end_of_stream), decide: false }
+                Step { replies: pieces(Kind::ResponseBody, body.body.clone(), body.end_of_stream), decide: false }
             }
             Some(Request::ResponseBody(_)) => self.on_response(reply::unchanged(Kind::ResponseBody)),
             Some(Request::ResponseTrailers(_)) => self.on_response(reply::unchanged(Kind::ResponseTrailers)),
@@ -172,7 +159,11 @@ impl Exchange {
             self.held.clear();
             return replies;
         }
-        self.release(&mut replies);
+        if self.mode == BodyMode::FullDuplexStreamed {
+            self.held.release(&mut replies);
+        } else {
+            self.held.clear();
+        }
         replies
     }
 
@@ -283,7 +274,7 @@ impl Exchange {
             (Some(Request::RequestBody(body)), BodyMode::Buffered | BodyMode::BufferedPartial) => self.on_body(body, intake),
             (Some(Request::RequestBody(body)), _) => {
                 intake.cut(Cut::ModeTooLate);
-                self.hold(body);
+                self.held.push(body);
                 self.decide(Kind::RequestBody)
             }
             _ => self.on_trailers(intake),
@@ -306,27 +297,18 @@ impl Exchange {
                 intake.body(&body.body);
                 let ended = body.end_of_stream;
                 if !self.silent {
-                    self.hold(body);
+                    self.held.push(body);
                 }
                 if ended {
                     intake.end();
                 }
                 if intake.is_ready() { self.decide(Kind::RequestHeaders) } else { Step::default() }
             }
-            State::Start | State::Deciding(_) | State::Pass | State::Closed => self.pass_body(&body, intake),
+            State::Start | State::Deciding(_) | State::Pass | State::Closed => self.pass_body(body, intake),
         }
     }
 
-    fn hold(&mut self, body: HttpBody) {
-        if body.end_of_stream {
-            self.held_end = End::Piece;
-        }
-        if !body.body.is_empty() {
-            self.held.push_back(body.body);
-        }
-    }
-
-    fn pass_body(&mut self, body: &HttpBody, intake: &mut impl Intake) -> Step {
+    fn pass_body(&mut self, body: HttpBody, intake: &mut impl Intake) -> Step {
         if self.mode != BodyMode::FullDuplexStreamed {
             return Step::reply(reply::unchanged(Kind::RequestBody));
         }
@@ -335,7 +317,7 @@ impl Exchange {
             // No response has started, so that a late refusal still reaches the client and cancels the attempt (fact 28c).
             return self.decide(Kind::RequestBody);
         }
-        Step { replies: pieces(Kind::RequestBody, &body.body, body.end_of_stream), decide: false }
+        Step { replies: pieces(Kind::RequestBody, body.body, body.end_of_stream), decide: false }
     }
 
     fn on_trailers(&mut self, intake: &mut impl Intake) -> Step {
@@ -347,7 +329,7 @@ impl Exchange {
             }
             State::Hold => {
                 intake.end();
-                self.held_end = End::Trailers;
+                self.held.end_with_trailers();
                 self.decide(Kind::RequestHeaders)
             }
             State::Start | State::Deciding(_) | State::Pass | State::Closed => {
@@ -360,39 +342,6 @@ impl Exchange {
         self.response_started = true;
         Step::reply(reply)
     }
-
-    /// Gives back what was held, and the mark of its end once.
-    fn release(&mut self, replies: &mut Vec<Reply>) {
-        if self.mode != BodyMode::FullDuplexStreamed {
-            self.held.clear();
-            return;
-        }
-        let ends_with_piece = self.held_end == End::Piece;
-        while let Some(chunk) = self.held.pop_front() {
-            let last = self.held.is_empty() && ends_with_piece;
-            replies.extend(pieces(Kind::RequestBody, &chunk, last));
-            if last {
-                self.held_end = End::Open;
-            }
-        }
-        match self.held_end {
-            // The end came as an empty piece, and nothing was held to mark.
-            End::Piece => replies.push(reply::streamed(Kind::RequestBody, &[], true)),
-            End::Trailers => replies.push(reply::unchanged(Kind::RequestTrailers)),
-            End::Open => {}
-        }
-        self.held_end = End::Open;
-    }
-}
-
-/// A chunk as pieces that Envoy accepts; the mark of the end on the last one. An empty chunk without it needs no answer.
-pub(super) fn pieces(kind: Kind, chunk: &[u8], end_of_stream: bool) -> Vec<Reply> {
-    if chunk.is_empty() {
-        return if end_of_stream { vec![reply::streamed(kind, chunk, true)] } else { Vec::new() };
-    }
-    let count = chunk.len().div_ceil(MAX_PIECE);
-    let piece = |(index, piece)| reply::streamed(kind, piece, end_of_stream && index + 1 == count);
-    chunk.chunks(MAX_PIECE).enumerate().map(piece).collect()
 }
 
 #[cfg(test)]

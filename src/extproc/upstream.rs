@@ -4,8 +4,8 @@
 use bytes::Bytes;
 
 use crate::encode::attempt as written;
+use crate::encode::piece::pieces;
 use crate::encode::reply::{self, Kind, Reply};
-use crate::extproc::exchange::pieces;
 use crate::pipeline::attempt::{Attempt, Plan};
 use crate::proto::{BodyMode, HttpBody, ProcessingRequest, Request};
 
@@ -54,7 +54,7 @@ impl Upstream {
             Some(Request::RequestTrailers(_)) => vec![reply::unchanged(Kind::RequestTrailers)],
             Some(Request::ResponseHeaders(_)) => vec![reply::unchanged(Kind::ResponseHeaders)],
             Some(Request::ResponseBody(body)) if self.response_mode == BodyMode::FullDuplexStreamed => {
-                pieces(Kind::ResponseBody, &body.body, body.end_of_stream)
+                pieces(Kind::ResponseBody, body.body.clone(), body.end_of_stream)
             }
             Some(Request::ResponseBody(_)) => vec![reply::unchanged(Kind::ResponseBody)],
             Some(Request::ResponseTrailers(_)) => vec![reply::unchanged(Kind::ResponseTrailers)],
@@ -63,7 +63,7 @@ impl Upstream {
 
     fn on_body(&mut self, body: &HttpBody) -> Vec<Reply> {
         if self.mode == BodyMode::FullDuplexStreamed {
-            return pieces(Kind::RequestBody, &body.body, body.end_of_stream);
+            return pieces(Kind::RequestBody, body.body.clone(), body.end_of_stream);
         }
         let reads = std::mem::take(&mut self.reads_body);
         if !reads {
