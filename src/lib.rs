@@ -14,6 +14,8 @@ pub mod diagnostic;
 #[cfg(feature = "server")]
 pub mod directory;
 pub mod document;
+#[cfg(test)]
+mod documented;
 #[cfg(feature = "server")]
 pub mod encode;
 pub mod expectations;

@@ -114,7 +114,9 @@ impl Reader {
         if self.trouble.is_some() || chunk.is_empty() || self.ended {
             return;
         }
-        if self.read > self.max_body && !self.needs_no_body() {
+        // The limit is on what is read to find the fields. Once they are known the rest goes by in constant memory, and a second
+        // `model` must not hide behind the limit.
+        if self.read > self.max_body && !self.is_ready() {
             self.trouble = Some(Trouble::TooLarge);
             return;
         }

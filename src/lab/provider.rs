@@ -2,6 +2,7 @@
 //! themselves but leave their name in `x-served-by`.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
@@ -78,6 +79,7 @@ type Script = Arc<dyn Fn(&Seen) -> Reply + Send + Sync>;
 
 struct Desk {
     name: String,
+    begun: AtomicUsize,
     seen: Mutex<Vec<Seen>>,
     script: Mutex<Script>,
 }
@@ -99,7 +101,12 @@ impl Provider {
             TcpListener::bind("127.0.0.1:0").await.map_err(|error| Trouble::new("opening a port for a provider", error))?;
         let address = listener.local_addr().map_err(|error| Trouble::new("reading a provider's port", error))?;
         let script: Script = Arc::new(script);
-        let desk = Arc::new(Desk { name: name.to_owned(), seen: Mutex::default(), script: Mutex::new(script) });
+        let desk = Arc::new(Desk {
+            name: name.to_owned(),
+            begun: AtomicUsize::new(0),
+            seen: Mutex::default(),
+            script: Mutex::new(script),
+        });
         let router = Router::new().fallback(serve).with_state(Arc::clone(&desk));
         let task = tokio::spawn(async move {
             // It ends when the task is aborted; an error of the listener shows as a provider that refuses.
@@ -136,7 +143,13 @@ impl Provider {
         self.answer(move |_| Reply::status(status));
     }
 
-    /// Every request so far, in the order of arrival.
+    /// How many requests have begun: their heads are here, whatever is still to come.
+    #[must_use]
+    pub fn begun(&self) -> usize {
+        self.desk.begun.load(Ordering::SeqCst)
+    }
+
+    /// Every request so far that has come to its end, in that order.
     #[must_use]
     pub fn seen(&self) -> Vec<Seen> {
         lock(&self.desk.seen).clone()
@@ -150,6 +163,7 @@ impl Drop for Provider {
 }
 
 async fn serve(State(desk): State<Arc<Desk>>, request: axum::extract::Request) -> http::Response<Body> {
+    desk.begun.fetch_add(1, Ordering::SeqCst);
     let (parts, body) = request.into_parts();
     let headers = parts
         .headers

@@ -88,6 +88,12 @@ impl Serve {
         request.send(&self.admin).await
     }
 
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it has logged so far.
     #[must_use]
     pub fn log(&self) -> String {

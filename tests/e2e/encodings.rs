@@ -1,33 +1,87 @@
-//! Compressed bodies: the model is found inside, and the provider gets the bytes as the client sent them.
+//! Compressed bodies: the model is found inside, wherever the body is split on its way, and the provider gets the bytes as the
+//! client sent them.
 
 use std::io::Write;
 
+use cascade::lab::trail::ID_HEADER;
 use cascade::lab::{BodyMode, Request};
 use flate2::Compression;
-use flate2::write::GzEncoder;
+use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 
+use crate::gateway::ok;
 use crate::town::Town;
 
-fn gzip(text: &str) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(text.as_bytes()).unwrap();
-    encoder.finish().unwrap()
+/// What the reference encoder of Brotli (quality 11, with its dictionary) makes of [`text`]`(60)`: there is none among our crates.
+const BROTLI: &str = "1bbb17209c05762c9b4e1a0e4cabd53e6b913dbcad6039376ec66fef00c6c5c4d661e9ea9b22206f08b8f340b196442d086a81b4\
+    04124c104f18413b6f371ae4fba2a4a027a7cd92db40f74b5a3db87f3d2e28f24b0df1c791a500d7f04a09a435d6f97effa9c39fdfc70ba30f1dbaf4d04b\
+    5ff44d3ff4cb9fb9ce4fe1c18b0fbef885dff843bf78263d0f1e3c78f0e0c183070f5ebc78f1e2c58b172f5ebcf8e0830f3ef8e0830f3ef8e0832fbef8e2\
+    8b2fbef8e28bafd0b9ecf257aacd01";
+
+fn brotli() -> Vec<u8> {
+    let digits: Vec<u8> = BROTLI.bytes().map(|digit| if digit < b'a' { digit - b'0' } else { digit - b'a' + 10 }).collect();
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
+fn text(turns: usize) -> String {
+    let turn = |turn| {
+        format!(r#"{{"role":"user","content":"It is a long way to the next line, and the quick brown fox is number {turn}."}}"#)
+    };
+    format!(r#"{{"messages":[{}],"model":"m"}}"#, (0..turns).map(turn).collect::<Vec<_>>().join(","))
+}
+
+/// The text under every encoding that is understood.
+fn encoded(text: &str) -> Vec<(&'static str, Vec<u8>)> {
+    let text = text.as_bytes();
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
+    let mut bare = DeflateEncoder::new(Vec::new(), Compression::default());
+    gzip.write_all(text).unwrap();
+    zlib.write_all(text).unwrap();
+    bare.write_all(text).unwrap();
+    let zstd = |bytes: &[u8]| zstd::stream::encode_all(bytes, 3).unwrap();
+    let gzip = gzip.finish().unwrap();
+    vec![
+        ("zstd", zstd(text)),
+        ("gzip, zstd", zstd(&gzip)),
+        ("gzip", gzip),
+        ("deflate", zlib.finish().unwrap()),
+        ("deflate", bare.finish().unwrap()),
+        ("br", brotli()),
+    ]
 }
 
 #[tokio::test]
 async fn a_compressed_body_is_read_and_forwarded_untouched_in_both_modes() {
-    let turns: String = (0..3_000).map(|turn| format!(r#"{{"role":"user","content":"{turn} {}"}},"#, turn * 7919)).collect();
-    let text = format!(r#"{{"messages":[{}],"model":"m"}}"#, turns.trim_end_matches(','));
     for mode in [BodyMode::Buffered, BodyMode::FullDuplexStreamed] {
         let town = Town::found("", |setup| setup.body_mode = mode).await;
-        for (encoding, body) in [("gzip", gzip(&text)), ("zstd", zstd::stream::encode_all(text.as_bytes(), 3).unwrap())] {
+        for (encoding, body) in encoded(&text(3_000)) {
             let request = Request::post("/v1/chat/completions", body.clone()).header("content-encoding", encoding);
             let (status, trail) = town.send(request).await;
-            assert_eq!((status, trail.to_string().as_str()), (200, "a(200)"), "{encoding} in {mode:?}");
+            assert_eq!((status, trail.to_string().as_str()), (200, "a(200)"), "{encoding} in {mode}");
             let seen = town.provider("a").seen();
-            assert!(seen.last().unwrap().body == body, "{encoding} in {mode:?} arrived changed");
+            assert!(seen.last().unwrap().body == body, "{encoding} in {mode} arrived changed");
         }
-        let (_, trail) = town.send(Request::post("/v1/chat/completions", "no gzip").header("content-encoding", "gzip")).await;
-        assert_eq!((trail.to_string().as_str(), &trail.decision["reason"]), ("fixed(200)", &"malformed_body".into()));
+        for (encoding, body) in [("gzip", "no gzip"), ("rot13", r#"{"model":"m"}"#)] {
+            let (_, trail) = town.send(Request::post("/v1/chat/completions", body).header("content-encoding", encoding)).await;
+            assert_eq!((trail.to_string().as_str(), &trail.decision["reason"]), ("fixed(200)", &"malformed_body".into()));
+        }
+    }
+}
+
+/// Each piece is a chunk of its own on the client's connection; how many messages Envoy makes of them is its own business.
+#[tokio::test]
+async fn a_compressed_body_may_come_in_pieces_of_any_size() {
+    let town = Town::found("", |setup| setup.body_mode = BodyMode::FullDuplexStreamed).await;
+    for (encoding, body) in encoded(&text(60)) {
+        for size in [1, 7, 100] {
+            let id = town.envoy.next_id();
+            let request = Request::post("/v1/chat/completions", "").header("content-encoding", encoding).header(ID_HEADER, &id);
+            let mut sending = ok(request.begin(town.envoy.address(), None).await);
+            for piece in body.chunks(size) {
+                sending.write(piece).await;
+            }
+            assert_eq!(ok(sending.response().await).header("x-served-by"), Some("a"), "{encoding} by {size}");
+            assert!(town.provider("a").seen().pop().unwrap().body == body, "{encoding} by {size} arrived changed");
+        }
     }
 }

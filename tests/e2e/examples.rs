@@ -28,7 +28,7 @@ pub fn with_port(yaml: &str, from: u16, to: u16) -> String {
 }
 
 /// The example on ports of Envoy's choice, with providers that all answer 200.
-async fn prepare(name: &str) -> (String, Vec<Provider>) {
+pub async fn prepare(name: &str) -> (String, Vec<Provider>) {
     let mut yaml = with_port(&with_port(&example(name), 10000, 0), 9901, 0);
     let mut providers = Vec::new();
     for (cluster, port) in PROVIDERS {

@@ -32,8 +32,12 @@ pub struct Town {
 
 impl Town {
     pub async fn found(settings: &str, change: impl FnOnce(&mut EnvoySetup)) -> Self {
+        Self::with_catalog(&leads_to("a"), settings, change).await
+    }
+
+    pub async fn with_catalog(catalog: &str, settings: &str, change: impl FnOnce(&mut EnvoySetup)) -> Self {
         let scratch = ok(Scratch::new());
-        ok(scratch.write("catalog.yaml", &leads_to("a")));
+        ok(scratch.write("catalog.yaml", catalog));
         ok(scratch.write("cascade.yaml", settings));
         let serve = start(&scratch).await;
         let providers = [

@@ -22,6 +22,8 @@ use crate::process::LIMIT;
 pub const SERVICE: &str = "envoy.service.ext_proc.v3.ExternalProcessor";
 /// `ProcessingMode.BodySendMode.BUFFERED`.
 const BUFFERED: i32 = 2;
+/// `ProcessingMode.BodySendMode.FULL_DUPLEX_STREAMED`.
+pub const FULL_DUPLEX_STREAMED: i32 = 4;
 
 /// A connection to `host:port` or `unix:/path`.
 pub async fn connect(address: &str) -> Channel {

@@ -17,6 +17,7 @@ mod feedback;
 mod last_good;
 mod logs;
 mod metrics;
+mod names;
 mod reload;
 mod remote;
 mod serving;

@@ -80,7 +80,7 @@ impl Cascade {
     /// What the log says after `before`, up to the next space.
     pub async fn logged(&self, before: &str) -> String {
         let find =
-            || self.output().split_once(before).and_then(|(_, rest)| Some(rest.split_once(char::is_whitespace)?.0.to_owned()));
+            || self.output().split_once(before).and_then(|(_, rest)| Some(rest.split_once([' ', '\n', '"'])?.0.to_owned()));
         eventually(&format!("`{before}` in the log"), async || find()).await
     }
 

@@ -1,5 +1,8 @@
 //! Limits of the gRPC side: large messages, many streams, strangers.
 
+use envoy_types::pb::envoy::service::ext_proc::v3::processing_request::Request;
+use envoy_types::pb::envoy::service::ext_proc::v3::processing_response::Response;
+
 use crate::catalog::Home;
 use crate::grpc::{self, Stream, decision, is_body_answer};
 use crate::process::{Cascade, eventually};
@@ -32,6 +35,69 @@ async fn a_message_over_the_limit_ends_its_stream_and_no_other() {
     assert!(matches!(status.code(), tonic::Code::OutOfRange | tonic::Code::ResourceExhausted), "{status:?}");
     other.send(grpc::whole_body(br#"{"model": "m"}"#.to_vec())).await;
     assert_eq!(decision(&other.answer().await.unwrap().unwrap()), "override model_chain");
+}
+
+/// The stream ends, and with it a request goes on to Envoy's static chain; so who may not go there is refused before.
+#[tokio::test]
+async fn a_message_over_the_limit_is_refused_for_a_restricted_tenant_before_the_stream_ends() {
+    let home = Home::with_catalog("one");
+    let settings = [("SERVER__MAX_MESSAGE", "1MiB"), ("EXTRACT__TENANT", "[{header: x-tenant, trusted: true}]")];
+    let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &settings).await;
+    let channel = grpc::connect(&cascade.listen().await).await;
+    for (duplex, tenant, refused) in
+        [(false, "eu", true), (false, "acme", false), (true, "eu", true), (true, "acme", false), (true, "nobody", true)]
+    {
+        let mut stream = Stream::open(&channel).await.unwrap();
+        let mut head = grpc::head(&[("x-tenant", tenant)], false);
+        if duplex {
+            head.protocol_config.as_mut().unwrap().request_body_mode = grpc::FULL_DUPLEX_STREAMED;
+        }
+        stream.send(head).await;
+        if !duplex {
+            stream.answer().await.unwrap();
+        }
+        stream.send(grpc::whole_body(vec![b'x'; 2 * 1024 * 1024])).await;
+        let answer = stream.answer().await;
+        if refused {
+            let answer = answer.unwrap().expect("a refusal");
+            let Some(Response::ImmediateResponse(refusal)) = &answer.response else { panic!("{answer:?}") };
+            let (status, decision) = match tenant {
+                "nobody" => (401, "reject unknown_tenant"),
+                _ => (413, "reject body_too_large"),
+            };
+            assert_eq!((refusal.status.unwrap().code, grpc::decision(&answer).as_str()), (status, decision));
+            assert!(stream.answer().await.unwrap().is_none(), "nothing follows a refusal");
+        } else {
+            let status = answer.expect_err("no answer");
+            assert!(matches!(status.code(), tonic::Code::OutOfRange | tonic::Code::ResourceExhausted), "{status:?}");
+        }
+    }
+    let count = |reason: &str| format!("cascade_requests_total{{outcome=\"reject\",reason=\"{reason}\"}}");
+    assert_eq!(cascade.metric(&count("body_too_large")).await, Some(2.0));
+    assert_eq!(cascade.metric(&count("unknown_tenant")).await, Some(1.0));
+}
+
+/// Decided already: the rest cannot be read any more, and what was decided stands.
+#[tokio::test]
+async fn a_message_over_the_limit_after_the_decision_ends_the_stream_alone() {
+    let home = Home::with_catalog("one");
+    let settings = [("SERVER__MAX_MESSAGE", "1MiB"), ("EXTRACT__TENANT", "[{header: x-tenant, trusted: true}]")];
+    let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &settings).await;
+    let channel = grpc::connect(&cascade.listen().await).await;
+    let mut stream = Stream::open(&channel).await.unwrap();
+    let mut head = grpc::head(&[("x-tenant", "eu")], false);
+    head.protocol_config.as_mut().unwrap().request_body_mode = grpc::FULL_DUPLEX_STREAMED;
+    stream.send(head).await;
+    let mut first = grpc::whole_body(br#"{"model":"m","#.to_vec());
+    if let Some(Request::RequestBody(body)) = &mut first.request {
+        body.end_of_stream = false;
+    }
+    stream.send(first).await;
+    assert_eq!(decision(&stream.answer().await.unwrap().unwrap()), "override model_chain");
+    assert!(is_body_answer(&stream.answer().await.unwrap().unwrap()));
+    stream.send(grpc::whole_body(vec![b'x'; 2 * 1024 * 1024])).await;
+    assert!(stream.answer().await.is_err());
+    assert_eq!(cascade.metric("cascade_abandoned_total").await.unwrap_or_default(), 0.0);
 }
 
 #[tokio::test]

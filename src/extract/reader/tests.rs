@@ -170,3 +170,46 @@ fn a_session_is_waited_for_so_far_and_no_further() {
     reader.push(br#"{"model":"m","session":"s","#);
     assert!(reader.is_ready() && reader.knows_the_session(true, true));
 }
+
+#[test]
+fn a_session_that_is_no_text_is_not_waited_for() {
+    let plan = Plan { session: vec![pointer("/session"), pointer("/metadata/session")], ..Plan::default() };
+    let needs = Needs { tenant: false, session: true };
+    let ready_after = |body: &str| {
+        let mut reader = Reader::new(&request("/v1/responses", &[JSON], None), &plan, needs, &Limits::default());
+        let ready = body.bytes().position(|byte| {
+            reader.push(&[byte]);
+            reader.is_ready()
+        });
+        (ready.map(|at| body[..=at].to_owned()), reader.facts().0.session)
+    };
+    // The other place may still have one.
+    let start = r#"{"model":"m","session":null,"metadata":{"session":"#;
+    for value in ["null", "7", "true", "[\"s\"]", r#"{"id":"s"}"#] {
+        let body = format!(r#"{start}{value},"user":"u"}},"messages":["#);
+        let (read, session) = ready_after(&body);
+        assert!(read.as_deref().is_some_and(|read| !read.contains("messages")), "{value}: ready after {read:?}");
+        assert_eq!(session, None, "{value}");
+    }
+    let (read, session) = ready_after(&format!(r#"{start}"s","#));
+    assert_eq!((read, session.as_deref()), (Some(format!(r#"{start}"s""#)), Some("s")));
+}
+
+#[test]
+fn a_body_is_read_up_to_the_limit_and_watched_for_a_second_model_beyond_it() {
+    let limits = Limits { max_body: 1000, ..Limits::default() };
+    let read = |chunks: &[&[u8]]| {
+        let mut reader = Reader::new(&request("/v1/responses", &[JSON], None), &Plan::default(), Needs::default(), &limits);
+        chunks.iter().for_each(|chunk| reader.push(chunk));
+        (reader.is_ready(), reader.facts().0.trouble, reader.has_duplicate())
+    };
+    let (start, filler, end) = (&br#"{"model":"m","x":""#[..], [b'x'; 2000], &br#"","model":"n"}"#[..]);
+    assert_eq!(read(&[start]), (true, None, false));
+    assert_eq!(read(&[start, &filler]), (true, None, false));
+    assert_eq!(read(&[start, &filler, end]), (true, Some(Trouble::DuplicateKey), true));
+    // Nothing is known yet where the limit is passed.
+    assert_eq!(read(&[br#"{"x":""#, &filler[..900]]), (false, None, false));
+    assert_eq!(read(&[br#"{"x":""#, &filler, br#"","model":"m"}"#]), (true, Some(Trouble::TooLarge), false));
+    // A body that comes at once is judged as a whole.
+    assert_eq!(read(&[&[start, &filler, b"\"}"].concat()]), (true, Some(Trouble::TooLarge), false));
+}

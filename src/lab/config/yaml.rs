@@ -75,13 +75,14 @@ static_resources:
                 request_header_mode: SEND
                 request_body_mode: {mode}
                 request_trailer_mode: {trailers}
-                response_header_mode: SKIP
+                response_header_mode: {responses}
               metadata_options: {{receiving_namespaces: {{untyped: [{untyped}], typed: [{typed}]}}}}"#,
             fail_open = self.failure_mode_allow,
             timeout = self.message_timeout.as_secs_f64(),
             mode_override = self.allow_mode_override,
             attributes = self.request_attributes.join(", "),
             mode = self.body_mode,
+            responses = if self.shows_responses { "SEND" } else { "SKIP" },
             untyped = self.untyped.join(", "),
             typed = self.typed.join(", "),
         )
