@@ -1,5 +1,7 @@
 //! JSON's numbers, one character at a time: what may follow what. It keeps no value, since no field is a number.
 
+use super::block::digits_length;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Digits {
     Minus,
@@ -29,4 +31,30 @@ impl Digits {
             _ => return None,
         })
     }
+}
+
+/// The length of the number that starts here, if it is whole and something follows; `None` leaves it to [`Digits`].
+#[inline]
+pub(super) fn length(bytes: &[u8]) -> Option<usize> {
+    let mut at = usize::from(bytes.first() == Some(&b'-'));
+    at = match bytes.get(at)? {
+        b'0' => at + 1,
+        b'1'..=b'9' => after_digits(bytes, at)?,
+        _ => return None,
+    };
+    if bytes.get(at)? == &b'.' {
+        at = after_digits(bytes, at + 1)?;
+    }
+    if matches!(bytes.get(at)?, b'e' | b'E') {
+        let sign = usize::from(matches!(bytes.get(at + 1)?, b'+' | b'-'));
+        at = after_digits(bytes, at + 1 + sign)?;
+    }
+    bytes.get(at).map(|_| at)
+}
+
+/// Where one or more digits end.
+#[inline]
+fn after_digits(bytes: &[u8], from: usize) -> Option<usize> {
+    let count = digits_length(bytes.get(from..)?);
+    (count > 0).then_some(from + count)
 }

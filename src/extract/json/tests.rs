@@ -146,24 +146,6 @@ fn a_value_is_settled_as_soon_as_nothing_can_change_it() {
     assert_eq!(settled_after(document, "/none", OnDuplicateKey::Reject), Some(document.len() - 1));
 }
 
-#[test]
-fn plain_length_stops_at_the_first_special_byte_wherever_it_is() {
-    for length in 0..100 {
-        for special in [b'"', b'\\', 0, 0x1F] {
-            let mut bytes = vec![b'x'; 120];
-            bytes[length] = special;
-            bytes[length + 1] = b'"';
-            assert_eq!(plain_length(&bytes), length);
-        }
-    }
-    for byte in 0..=255_u8 {
-        let expected = if matches!(byte, b'"' | b'\\' | 0..=0x1F) { 3 } else { 40 };
-        let mut bytes = vec![0xFF; 40];
-        bytes[3] = byte;
-        assert_eq!(plain_length(&bytes), expected, "{byte}");
-    }
-}
-
 fn json() -> impl Strategy<Value = Value> {
     let text = prop_oneof!["model|session|a|b|", "\\PC{0,12}", "[\\x00-\\x7f\"\\\\]{0,40}"];
     let leaf = prop_oneof![

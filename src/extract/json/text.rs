@@ -1,5 +1,5 @@
-//! The inside of JSON strings: which bytes need attention, what a wanted string says once its escapes are undone, and whether the
-//! stream is UTF-8. It does not know where in a document it stands.
+//! The inside of JSON strings: what a wanted one says once its escapes are undone, and whether it is UTF-8. It does not know where in
+//! a document it stands.
 
 use super::Malformed;
 
@@ -50,12 +50,18 @@ impl Capture {
         }
     }
 
-    pub(super) fn take(&mut self) -> Option<String> {
-        if self.unusable || self.high.is_some() { None } else { std::str::from_utf8(&self.bytes).ok().map(str::to_owned) }
+    /// The text, of which these are the last bytes; `None` if it is too long, or no text. Most come in one piece, and need no copy.
+    pub(super) fn end<'a>(&'a mut self, last: &'a [u8]) -> Option<&'a str> {
+        let is_one_piece = self.bytes.is_empty() && self.high.is_none() && last.len() <= self.limit;
+        if !is_one_piece {
+            self.push(last);
+        }
+        let bytes = if is_one_piece { last } else { &self.bytes };
+        if self.unusable || self.high.is_some() { None } else { std::str::from_utf8(bytes).ok() }
     }
 }
 
-/// Checks that the stream is UTF-8, a character split between chunks included.
+/// Checks that strings are UTF-8, a character split between chunks included. Outside of strings JSON is ASCII.
 #[derive(Debug, Default)]
 pub(super) struct Utf8 {
     /// The bytes of an unfinished character.
@@ -63,71 +69,41 @@ pub(super) struct Utf8 {
 }
 
 impl Utf8 {
-    pub(super) fn push(&mut self, chunk: &[u8]) -> Result<(), Malformed> {
-        let mut chunk = chunk;
+    /// The next bytes of a string, as far as the chunk goes.
+    pub(super) fn push(&mut self, run: &[u8], is_ascii: bool) -> Result<(), Malformed> {
+        if is_ascii && self.partial.is_empty() {
+            return Ok(());
+        }
+        let mut run = run;
         while !self.partial.is_empty() {
-            let Some((byte, tail)) = chunk.split_first() else { return Ok(()) };
+            let Some((byte, tail)) = run.split_first() else { return Ok(()) };
             self.partial.push(*byte);
-            chunk = tail;
+            run = tail;
             match std::str::from_utf8(&self.partial) {
                 Ok(_) => self.partial.clear(),
                 Err(error) if error.error_len().is_some() => return Err(NOT_UTF8),
                 Err(_) => {}
             }
         }
-        if chunk.is_ascii() {
-            return Ok(());
-        }
-        match std::str::from_utf8(chunk) {
+        match simdutf8::compat::from_utf8(run) {
             Ok(_) => Ok(()),
             Err(error) if error.error_len().is_some() => Err(NOT_UTF8),
             Err(error) => {
-                self.partial.extend_from_slice(&chunk[error.valid_up_to()..]);
+                self.partial.extend_from_slice(&run[error.valid_up_to()..]);
                 Ok(())
             }
         }
     }
 
-    pub(super) fn is_whole(&self) -> bool {
-        self.partial.is_empty()
+    /// The string, or its part before an escape, ends here.
+    pub(super) fn end(&self) -> Result<(), Malformed> {
+        if self.partial.is_empty() { Ok(()) } else { Err(NOT_UTF8) }
     }
 }
 
 const NOT_UTF8: Malformed = Malformed("the body is not UTF-8");
 
-/// One pass that the compiler turns into vector code; compact JSON has no such byte.
-pub(super) fn has_controls(chunk: &[u8]) -> bool {
-    chunk.chunks(1024).any(|part| part.iter().fold(false, |found, byte| found | (*byte < 0x20)))
-}
-
-/// How many leading bytes of a string need no attention: up to a quote, a backslash or a control character. Blocks first, which
-/// the compiler turns into vector code, then eight bytes at a time.
-pub(super) fn plain_length(bytes: &[u8]) -> usize {
-    const BLOCK: usize = 32;
-    let mut at = 0;
-    for block in bytes.chunks_exact(BLOCK) {
-        if block.iter().fold(false, |found, byte| found | (*byte == b'"') | (*byte == b'\\') | (*byte < 0x20)) {
-            break;
-        }
-        at += BLOCK;
-    }
-    let (words, tail) = bytes[at..].as_chunks::<8>();
-    for word in words {
-        let special = special_bytes(u64::from_le_bytes(*word));
-        if special != 0 {
-            return at + special.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    at + tail.iter().take_while(|byte| !matches!(**byte, b'"' | b'\\' | 0..=0x1F)).count()
-}
-
-/// Marks the bytes that are a quote, a backslash or below 0x20 in their high bit. Bits above the lowest one may be wrong (a borrow
-/// runs upwards), the lowest is exact, and only that is read.
-const fn special_bytes(word: u64) -> u64 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    let quote = word ^ (ONES * b'"' as u64);
-    let slash = word ^ (ONES * b'\\' as u64);
-    ((quote.wrapping_sub(ONES) & !quote) | (slash.wrapping_sub(ONES) & !slash) | (word.wrapping_sub(ONES * 0x20) & !word)) & HIGH
+/// True if the bytes are whole characters.
+pub(super) fn is_utf8(bytes: &[u8]) -> bool {
+    simdutf8::basic::from_utf8(bytes).is_ok()
 }

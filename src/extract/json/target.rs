@@ -1,0 +1,131 @@
+//! The wanted pointers, and how far the current position of a document is on the way to each. It is told which keys and items are
+//! entered and left; it knows no bytes.
+
+use std::sync::Arc;
+
+use super::Slot;
+use crate::extract::source::{OnDuplicateKey, Pointer};
+
+#[derive(Debug)]
+struct Target {
+    segments: Arc<[String]>,
+    /// How many leading segments the current position matches.
+    matched: usize,
+    /// How many leading segments have been seen at least once.
+    seen: usize,
+    slot: Slot,
+    /// Where the opening quote of the text stands that was found last.
+    start: usize,
+    /// Closed: the object that holds the last segment has ended, nothing can change the slot.
+    closed: bool,
+}
+
+/// A depth is the number of containers around a position.
+#[derive(Debug)]
+pub(super) struct Targets {
+    list: Vec<Target>,
+    on_duplicate: OnDuplicateKey,
+    duplicate: bool,
+}
+
+impl Targets {
+    pub(super) fn new<'a>(pointers: impl IntoIterator<Item = &'a Pointer>, on_duplicate: OnDuplicateKey) -> Self {
+        let targets = pointers.into_iter().map(|pointer| Target {
+            segments: pointer.segments().clone(),
+            matched: 0,
+            seen: 0,
+            slot: Slot::Absent,
+            start: 0,
+            closed: false,
+        });
+        Self { list: targets.collect(), on_duplicate, duplicate: false }
+    }
+
+    pub(super) fn slot(&self, index: usize) -> &Slot {
+        &self.list[index].slot
+    }
+
+    pub(super) fn starts_at(&self, index: usize) -> usize {
+        self.list[index].start
+    }
+
+    pub(super) fn is_settled(&self, index: usize) -> bool {
+        let target = &self.list[index];
+        target.closed || (target.slot != Slot::Absent && self.on_duplicate == OnDuplicateKey::Reject)
+    }
+
+    pub(super) fn has_duplicate(&self) -> bool {
+        self.duplicate
+    }
+
+    /// The document has ended.
+    pub(super) fn finish(&mut self) {
+        self.list.iter_mut().for_each(|target| target.closed = true);
+    }
+
+    /// Notes that a value starts here; true if a target wants its text.
+    pub(super) fn start_value(&mut self, depth: usize, is_text: bool, at: usize) -> bool {
+        let mut wanted = false;
+        for target in self.list.iter_mut().filter(|target| target.is_here(depth)) {
+            wanted = true;
+            if is_text {
+                target.start = at;
+            } else {
+                target.slot = Slot::NotText;
+            }
+        }
+        wanted && is_text
+    }
+
+    /// The text of the value that started here.
+    pub(super) fn end_text(&mut self, depth: usize, slot: &Slot) {
+        self.list.iter_mut().filter(|target| target.is_here(depth)).for_each(|target| target.slot = slot.clone());
+    }
+
+    /// True if a container that opens here may hold what is wanted.
+    pub(super) fn lead_below(&self, depth: usize) -> bool {
+        self.list.iter().any(|target| target.matched == depth && target.segments.len() > depth)
+    }
+
+    /// The length of the longest key that is wanted of the innermost container.
+    pub(super) fn longest_key(&self, depth: usize) -> usize {
+        let on_the_way = self.list.iter().filter(|target| target.matched + 1 >= depth);
+        on_the_way.filter_map(|target| target.segments.get(depth - 1)).map(String::len).max().unwrap_or(0)
+    }
+
+    /// The position is now below this key or index of the innermost container; `None` for one that is not wanted.
+    pub(super) fn enter(&mut self, depth: usize, segment: Option<&str>) {
+        for target in &mut self.list {
+            target.matched = target.matched.min(depth - 1);
+            if target.matched + 1 != depth || segment.is_none() || target.segments.get(depth - 1).map(String::as_str) != segment {
+                continue;
+            }
+            target.matched = depth;
+            if target.seen >= depth {
+                self.duplicate |= self.on_duplicate == OnDuplicateKey::Reject;
+                // With `Last` all that stood below the first one is forgotten, as a map would.
+                target.slot = Slot::Absent;
+                target.closed = false;
+            }
+            target.seen = depth;
+        }
+    }
+
+    /// The innermost container ends.
+    pub(super) fn leave(&mut self, depth: usize) {
+        for target in &mut self.list {
+            // `matched` may still count the last key of the container that ends here.
+            if depth <= target.segments.len() && target.matched + 1 >= depth {
+                // A parent further up may come again under `Last`: only its own end makes that impossible.
+                target.closed = depth == 1 || self.on_duplicate == OnDuplicateKey::Reject;
+            }
+            target.matched = target.matched.min(depth.saturating_sub(1));
+        }
+    }
+}
+
+impl Target {
+    fn is_here(&self, depth: usize) -> bool {
+        depth > 0 && self.matched == depth && self.segments.len() == depth
+    }
+}
