@@ -6,6 +6,7 @@ mod codec;
 pub mod monitor;
 mod retry_after;
 pub mod service;
+pub mod share;
 pub mod token;
 
 pub use classify::Class;

@@ -1,6 +1,7 @@
 //! Which clusters are known to fail, and until when: cooldowns as data, with time as data. It decides when a cluster (or one model
 //! on it) cools and for how long. It knows no Envoy, no clock and no request, and it never ends a cooldown but by time or by hand.
 
+mod cluster;
 pub mod view;
 
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod tests;
 use std::collections::HashMap;
 use std::time::Duration;
 
+pub use cluster::{Cause, Cluster, Cooldown};
 pub use view::{Seen, View};
 
 /// Milliseconds since 1970, as the caller's clock has them.
@@ -27,8 +29,8 @@ impl Moment {
 /// The shortest cooldown: a provider that says "retry after 0" has refused a request all the same.
 pub const MIN_COOLDOWN: Duration = Duration::from_secs(1);
 
-/// Models of one cluster that are kept track of. Beyond that the one whose cooldown ended first is forgotten.
-const MAX_MODELS: usize = 1_000;
+/// The longest cooldown that a person may ask for. Who means longer drains the cluster in the catalog.
+pub const MAX_BY_HAND: Duration = Duration::from_secs(86_400);
 
 /// What the settings say of cooling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,65 +59,23 @@ pub enum Event {
     NoHost,
 }
 
-/// Why a cluster cools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Cause {
-    RateLimited,
-    Failures,
-    NoHost,
-    /// Somebody said so.
-    Operator,
-}
-
-impl Cause {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::RateLimited => "rate_limited",
-            Self::Failures => "failures",
-            Self::NoHost => "no_healthy_host",
-            Self::Operator => "operator",
-        }
-    }
-}
-
-/// A cooldown, under way or over. One that is over is remembered: the next failure makes a longer one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cooldown {
-    pub cause: Cause,
-    pub since: Moment,
-    pub until: Moment,
-    /// Without jitter, before the limit.
-    length: Duration,
-    /// False once its end has been noted.
-    open: bool,
-}
-
-impl Cooldown {
-    #[must_use]
-    pub fn is_cooling(&self, now: Moment) -> bool {
-        now < self.until
-    }
-}
-
-/// What is known of one cluster.
-#[derive(Debug, Clone, Default)]
-pub struct Cluster {
-    /// Failures in a row.
-    pub failures: u32,
-    /// When it failed last, and how.
-    pub last_failure: Option<(Moment, Cause)>,
-    pub whole: Option<Cooldown>,
-    pub models: HashMap<Box<str>, Cooldown>,
-}
-
-/// A cooldown that starts or ends.
+/// A cooldown that begins, moves its end or ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub cluster: Box<str>,
     /// `None`: the whole cluster.
     pub model: Option<Box<str>>,
     pub cooldown: Cooldown,
+    pub what: What,
+}
+
+/// What happened to a cooldown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    Begins,
+    /// Its end moves.
+    Moves,
+    Ends,
 }
 
 /// The state of every cluster that has ever failed.
@@ -132,7 +92,7 @@ impl Health {
     }
 
     /// Takes in what an attempt on `cluster` for `model` says. `jitter` is any number: where it comes from is the caller's
-    /// business. Says what starts to cool.
+    /// business. Says what begins to cool, or cools longer.
     pub fn note(&mut self, cluster: &str, model: Option<&str>, event: Event, now: Moment, jitter: u64) -> Option<Change> {
         if event == Event::Answered {
             if let Some(known) = self.clusters.get_mut(cluster) {
@@ -157,8 +117,32 @@ impl Health {
             }
         }
         let length = asked.unwrap_or(policy.cooldown).max(MIN_COOLDOWN);
-        let cooldown = known.cool(model, cause, length, &policy, now, jitter)?;
-        Some(Change { cluster: Box::from(cluster), model: model.map(Box::from), cooldown })
+        let (cooldown, what) = known.cool(model, cause, length, &policy, now, jitter)?;
+        Some(Change { cluster: Box::from(cluster), model: model.map(Box::from), cooldown, what })
+    }
+
+    /// Takes over a cooldown that another replica tells of. Its end is absolute, and what has doubled there does not double again
+    /// here. Says what that changes.
+    pub fn learn(&mut self, cluster: &str, model: Option<&str>, told: Cooldown, now: Moment) -> Option<Change> {
+        let longest = if told.cause == Cause::Operator { MAX_BY_HAND } else { self.policy.max_cooldown.max(MIN_COOLDOWN) };
+        let (since, until) = (told.since.min(now), told.until.min(now.after(longest)));
+        if until <= now {
+            return None;
+        }
+        let known = self.clusters.entry(Box::from(cluster)).or_default();
+        let before = known.cooldown(model).copied();
+        let length = told.length.min(longest).max(before.map_or(Duration::ZERO, |before| before.length));
+        let under_way = before.filter(|before| before.is_cooling(now));
+        let cooldown = match under_way {
+            // A person's word replaces what was there, as it does where it is said.
+            Some(cooling) if told.cause != Cause::Operator && cooling.until >= until => Cooldown { length, ..cooling },
+            Some(cooling) => Cooldown { since: cooling.since, ..Cooldown::told(told.cause, since, until, length) },
+            None => Cooldown::told(told.cause, since, until, length),
+        };
+        known.put(model, cooldown);
+        let what = if under_way.is_some() { What::Moves } else { What::Begins };
+        let changes = under_way.is_none_or(|cooling| cooling.until != cooldown.until);
+        changes.then(|| Change { cluster: Box::from(cluster), model: model.map(Box::from), cooldown, what })
     }
 
     /// Somebody takes the whole cluster out for a while, exactly that long.
@@ -167,7 +151,7 @@ impl Health {
         let cooldown =
             Cooldown { cause: Cause::Operator, since: now, until: now.after(time), length: Duration::ZERO, open: true };
         known.whole = Some(cooldown);
-        Change { cluster: Box::from(cluster), model: None, cooldown }
+        Change { cluster: Box::from(cluster), model: None, cooldown, what: What::Begins }
     }
 
     /// Somebody brings the cluster and all its models back, as if nothing had happened. Says what was cooling.
@@ -176,7 +160,7 @@ impl Health {
         let whole = known.whole.map(|cooldown| (None, cooldown));
         let models = known.models.into_iter().map(|(model, cooldown)| (Some(model), cooldown));
         let all = whole.into_iter().chain(models).filter(|(_, cooldown)| cooldown.is_cooling(now));
-        all.map(|(model, cooldown)| Change { cluster: Box::from(cluster), model, cooldown }).collect()
+        all.map(|(model, cooldown)| Change { cluster: Box::from(cluster), model, cooldown, what: What::Ends }).collect()
     }
 
     /// The cooldowns that have ended since this was last asked.
@@ -187,7 +171,7 @@ impl Health {
             let models = known.models.iter_mut().map(|(model, cooldown)| (Some(model.clone()), cooldown));
             for (model, cooldown) in whole.chain(models).filter(|(_, cooldown)| cooldown.open && !cooldown.is_cooling(now)) {
                 cooldown.open = false;
-                ended.push(Change { cluster: name.clone(), model, cooldown: *cooldown });
+                ended.push(Change { cluster: name.clone(), model, cooldown: *cooldown, what: What::Ends });
             }
         }
         ended
@@ -219,70 +203,4 @@ impl Health {
         }
         view
     }
-}
-
-impl Cluster {
-    /// An answer ends a row of failures and a trial, but no cooldown: the request may have been under way when that began.
-    fn answered(&mut self, model: Option<&str>, now: Moment) {
-        self.failures = 0;
-        if self.whole.is_some_and(|cooldown| !cooldown.is_cooling(now) && !cooldown.open) {
-            self.whole = None;
-        }
-        if let Some(model) = model
-            && self.models.get(model).is_some_and(|cooldown| !cooldown.is_cooling(now) && !cooldown.open)
-        {
-            self.models.remove(model);
-        }
-    }
-
-    /// Starts a cooldown, or lengthens one where the provider asks for more. `None` if nothing new starts.
-    fn cool(
-        &mut self,
-        model: Option<&str>,
-        cause: Cause,
-        asked: Duration,
-        policy: &Policy,
-        now: Moment,
-        jitter: u64,
-    ) -> Option<Cooldown> {
-        let known = match model {
-            Some(model) => self.models.get(model),
-            None => self.whole.as_ref(),
-        };
-        let under_way = known.filter(|cooldown| cooldown.is_cooling(now)).copied();
-        let length = match (known, under_way) {
-            // What failed while it was known to fail says nothing new, but for a provider that asks for more time.
-            (_, Some(_)) if cause != Cause::RateLimited => return None,
-            (_, Some(cooling)) if cooling.until >= now.after(asked.min(policy.max_cooldown)) => return None,
-            (Some(before), None) => asked.max(before.length.saturating_mul(2)),
-            _ => asked,
-        };
-        let length = length.min(policy.max_cooldown.max(MIN_COOLDOWN));
-        let longest = now.after(policy.max_cooldown.max(MIN_COOLDOWN));
-        let until = now.after(length + spread(length, jitter)).min(longest);
-        let since = under_way.map_or(now, |cooling| cooling.since);
-        let cooldown = Cooldown { cause, since, until, length, open: true };
-        match model {
-            None => self.whole = Some(cooldown),
-            Some(model) => {
-                self.make_room(model);
-                self.models.insert(Box::from(model), cooldown);
-            }
-        }
-        under_way.is_none().then_some(cooldown)
-    }
-
-    fn make_room(&mut self, model: &str) {
-        if self.models.len() >= MAX_MODELS
-            && !self.models.contains_key(model)
-            && let Some(first) = self.models.iter().min_by_key(|(_, cooldown)| cooldown.until).map(|(name, _)| name.clone())
-        {
-            self.models.remove(&first);
-        }
-    }
-}
-
-/// Up to a fifth of `length`, so that what failed together does not come back together.
-fn spread(length: Duration, jitter: u64) -> Duration {
-    length.mul_f64(0.2 * (f64::from(u32::try_from(jitter >> 32).unwrap_or(0)) / f64::from(u32::MAX)))
 }

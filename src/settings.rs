@@ -185,6 +185,17 @@ pub struct Feedback {
     /// Statuses that count as failures.
     pub statuses: Vec<u16>,
     pub cooling: health::Policy,
+    /// Replicas tell each other what cools.
+    pub share: Option<Share>,
+}
+
+/// Where replicas tell each other what cools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    /// Of a Redis: that of the sessions.
+    pub url: String,
+    /// The key of the stream there.
+    pub key: String,
 }
 
 impl Default for Feedback {
@@ -194,6 +205,7 @@ impl Default for Feedback {
             log_name: "cascade".to_owned(),
             statuses: vec![429, 500, 502, 503, 504, 529],
             cooling: health::Policy::default(),
+            share: None,
         }
     }
 }

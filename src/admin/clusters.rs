@@ -17,8 +17,7 @@ use crate::telemetry::time::rfc3339;
 
 /// How long a cluster cools if nobody says.
 const SECONDS: u64 = 60;
-/// A day. Who means longer drains the cluster in the catalog.
-const MAX_SECONDS: u64 = 86_400;
+const MAX_SECONDS: u64 = health::MAX_BY_HAND.as_secs();
 
 pub(super) async fn list(Given(state): Given<State>) -> Response {
     let Some(snapshot) = state.readiness.store.current() else { return Problem::no_catalog().into_response() };
@@ -122,5 +121,8 @@ fn change(state: &State, name: &str, act: impl FnOnce(&State)) -> Response {
         return problem.into_response();
     };
     act(state);
-    Json(one(state, &snapshot, snapshot.cluster(*id))).into_response()
+    let mut answer = one(state, &snapshot, snapshot.cluster(*id));
+    // At three in the morning it matters whether the other replicas will hear of it.
+    answer["sharing"] = json!(state.monitor.outlet().map(|outlet| outlet.status().word()));
+    Json(answer).into_response()
 }

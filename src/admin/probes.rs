@@ -29,6 +29,8 @@ pub(super) async fn healthz(Given(state): Given<State>) -> Response {
         "catalog": catalog::status_json(&state.readiness.store.status()),
         // A directory that is away makes nobody unready: requests go on without it.
         "sessions": state.affinity.status(),
+        // Nor does a Redis that is away: each replica then goes by what it sees itself.
+        "sharing": state.monitor.outlet().map_or_else(|| json!({"share": "none"}), |outlet| outlet.status().to_json()),
     });
     (status, Json(body)).into_response()
 }

@@ -16,7 +16,7 @@ use crate::catalog::watch::{First, Following, Loader};
 use crate::diagnostic::Diagnostic;
 use crate::directory::Sessions;
 use crate::extproc::service::Processor;
-use crate::feedback::{AccessLog, Monitor};
+use crate::feedback::{AccessLog, Monitor, share};
 use crate::pipeline::Pipeline;
 use crate::pipeline::affinity::Affinity;
 use crate::secret::{AdminTokens, BadSecret, Keys};
@@ -153,8 +153,13 @@ fn parts(
     let Secrets { keys, admin_tokens } = secrets.follow(&settings);
     let sessions = Sessions::open(&settings.session, &metrics)?;
     let affinity = Arc::new(Affinity::new(&settings, sessions, keys.clone()));
-    let monitor = Arc::new(Monitor::new(settings.feedback.cooling));
+    let shared = settings.feedback.share.as_ref().map(|settings| share::open(settings, &metrics)).transpose()?;
+    let (outlet, share) = shared.unzip();
+    let monitor = Arc::new(Monitor::new(settings.feedback.cooling).telling(outlet));
     tokio::spawn(Arc::clone(&monitor).follow());
+    if let Some(share) = share {
+        tokio::spawn(share.run(monitor.clone(), store.clone()));
+    }
     let feedback = settings
         .feedback
         .enabled

@@ -9,7 +9,8 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use tracing::info;
 
-use crate::health::{Change, Cluster, Event, Health, Moment, Policy, Seen, View};
+use super::share::{Entry, Outlet};
+use crate::health::{Change, Cluster, Event, Health, Moment, Policy, Seen, View, What};
 
 /// The shared state.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub struct Monitor {
     health: Mutex<Health>,
     view: ArcSwap<View>,
     changed: Notify,
+    /// Where other replicas hear of it.
+    outlet: Option<Outlet>,
 }
 
 /// The view at an instant, for one decision.
@@ -45,7 +48,19 @@ impl Monitor {
             health: Mutex::new(Health::new(policy)),
             view: ArcSwap::from_pointee(View::default()),
             changed: Notify::new(),
+            outlet: None,
         }
+    }
+
+    /// Tells other replicas from now on.
+    #[must_use]
+    pub fn telling(self, outlet: Option<Outlet>) -> Self {
+        Self { outlet, ..self }
+    }
+
+    #[must_use]
+    pub fn outlet(&self) -> Option<&Outlet> {
+        self.outlet.as_ref()
     }
 
     #[must_use]
@@ -79,14 +94,50 @@ impl Monitor {
         let now = self.now();
         let mut health = self.lock();
         let ended = health.ended(now);
-        let started = health.note(cluster, model, event, now, jitter);
-        // A cooldown under way may have become longer without a new one.
-        if started.is_some() || !ended.is_empty() || matches!(event, Event::RateLimited { .. }) {
+        let cools = health.note(cluster, model, event, now, jitter);
+        if cools.is_some() || !ended.is_empty() {
+            self.publish(&health, now);
+        }
+        // Under the lock, so that others hear of it in the order in which it happened.
+        self.tell_others(|| cools.clone().map(Entry::Cools));
+        drop(health);
+        ended.iter().for_each(|change| tell_end(change, "its time is over"));
+        cools.iter().for_each(|change| tell_start(change, "here"));
+    }
+
+    /// Takes in what other replicas tell, in their order, and says how much of it was news.
+    pub fn learn(&self, entries: &[Entry]) -> usize {
+        let now = self.now();
+        let mut health = self.lock();
+        let mut changes = health.ended(now);
+        for entry in entries {
+            match entry {
+                Entry::Cools(Change { cluster, model, cooldown, .. }) => {
+                    changes.extend(health.learn(cluster, model.as_deref(), *cooldown, now));
+                }
+                Entry::Cleared { cluster, .. } => changes.extend(health.clear(cluster, now)),
+            }
+        }
+        if !changes.is_empty() {
             self.publish(&health, now);
         }
         drop(health);
-        ended.iter().for_each(|change| tell_end(change, "its time is over"));
-        started.iter().for_each(tell_start);
+        for change in &changes {
+            match change.what {
+                What::Begins | What::Moves => tell_start(change, "another replica"),
+                What::Ends if change.cooldown.is_cooling(now) => tell_end(change, "somebody said so to another replica"),
+                What::Ends => tell_end(change, "its time is over"),
+            }
+        }
+        changes.len()
+    }
+
+    fn tell_others(&self, entry: impl FnOnce() -> Option<Entry>) {
+        if let Some(outlet) = &self.outlet
+            && let Some(entry) = entry()
+        {
+            outlet.tell(entry);
+        }
     }
 
     /// Takes a cluster out by hand.
@@ -95,8 +146,9 @@ impl Monitor {
         let mut health = self.lock();
         let change = health.cool(cluster, time, now);
         self.publish(&health, now);
+        self.tell_others(|| Some(Entry::Cools(change.clone())));
         drop(health);
-        tell_start(&change);
+        tell_start(&change, "here");
     }
 
     /// Brings a cluster and its models back by hand.
@@ -105,6 +157,7 @@ impl Monitor {
         let mut health = self.lock();
         let ended = health.clear(cluster, now);
         self.publish(&health, now);
+        self.tell_others(|| Some(Entry::Cleared { cluster: Box::from(cluster), at: now }));
         drop(health);
         ended.iter().for_each(|change| tell_end(change, "somebody said so"));
     }
@@ -158,15 +211,19 @@ impl Monitor {
     }
 }
 
-fn tell_start(change: &Change) {
-    let Change { cluster, model, cooldown } = change;
+/// `seen`: here, or by another replica.
+fn tell_start(change: &Change, seen: &str) {
+    let Change { cluster, model, cooldown, what } = change;
+    if *what == What::Moves {
+        return;
+    }
     let seconds = cooldown.until.0.saturating_sub(cooldown.since.0) / 1000;
     let (model, cause) = (model.as_deref().unwrap_or("all"), cooldown.cause.as_str());
-    info!(event = "cooling", cluster = &**cluster, model, cause, seconds, "a cluster cools: requests go elsewhere first");
+    info!(event = "cooling", cluster = &**cluster, model, cause, seconds, seen, "a cluster cools: requests go elsewhere first");
 }
 
 fn tell_end(change: &Change, why: &str) {
-    let Change { cluster, model, cooldown } = change;
+    let Change { cluster, model, cooldown, .. } = change;
     let (model, cause) = (model.as_deref().unwrap_or("all"), cooldown.cause.as_str());
     info!(event = "cooled", cluster = &**cluster, model, cause, why, "a cluster has cooled: the next request tries it");
 }

@@ -1,3 +1,4 @@
+use super::cluster::MAX_MODELS;
 use super::*;
 
 const POLICY: Policy =
@@ -87,7 +88,8 @@ fn failures_while_it_cools_change_nothing_but_a_longer_wish_is_heard() {
     assert_eq!(health.cluster("c").unwrap().whole.unwrap().until, at(10));
     assert_eq!(health.note("c", None, limited(3), at(5), 0), None);
     assert_eq!(health.cluster("c").unwrap().whole.unwrap().until, at(10), "never shorter");
-    assert_eq!(health.note("c", None, limited(30), at(5), 0), None, "it is no new cooldown");
+    let longer = health.note("c", None, limited(30), at(5), 0).unwrap();
+    assert_eq!((longer.what, longer.cooldown.since), (What::Moves, at(0)), "it is no new cooldown");
     assert_eq!(health.cluster("c").unwrap().whole.unwrap().until, at(35));
 }
 
@@ -138,4 +140,52 @@ fn models_without_end_take_no_memory_without_end() {
         health.note("c", Some(&format!("m{index}")), limited(10), at(index as u64), 0);
     }
     assert_eq!(health.cluster("c").unwrap().models.len(), MAX_MODELS);
+}
+
+fn told(cause: Cause, since: u64, until: u64, length: u64) -> Cooldown {
+    Cooldown::told(cause, at(since), at(until), Duration::from_secs(length))
+}
+
+#[test]
+fn what_another_replica_tells_keeps_its_end_and_doubles_once() {
+    let (mut here, mut there) = (health(), health());
+    let change = here.note("c", None, Event::NoHost, at(0), u64::MAX).unwrap();
+    assert_eq!(there.learn("c", None, change.cooldown, at(1)).unwrap().what, What::Begins);
+    assert_eq!(there.cluster("c").unwrap().whole.unwrap().until, at(12), "with the jitter that was given it");
+    assert_eq!(there.learn("c", None, change.cooldown, at(2)), None, "told twice");
+    assert_eq!(here.learn("c", None, change.cooldown, at(2)), None, "and to the one who said it");
+    // Both see the failure after the end, and both hear of the other's.
+    let (end, again) = (at(12), Duration::from_secs(20));
+    let first = here.note("c", None, Event::Failed, end, 0).unwrap();
+    let second = there.note("c", None, Event::Failed, end, 0).unwrap();
+    assert_eq!((first.cooldown.length(), second.cooldown.length()), (again, again), "one failure is enough there as well");
+    here.learn("c", None, second.cooldown, end);
+    there.learn("c", None, first.cooldown, end);
+    let next = here.note("c", None, Event::Failed, end.after(again), 0).unwrap();
+    assert_eq!(next.cooldown.length(), again * 2);
+}
+
+#[test]
+fn what_another_replica_tells_ends_nothing_and_has_limits() {
+    let mut health = health();
+    health.note("c", Some("m"), limited(30), at(0), 0);
+    assert_eq!(health.learn("c", Some("m"), told(Cause::RateLimited, 0, 10, 10), at(1)), None, "sooner");
+    assert!(is_cooling(&health, "c", Some("m"), at(29)));
+    assert_eq!(health.learn("c", Some("m"), told(Cause::RateLimited, 0, 40, 10), at(1)).unwrap().what, What::Moves);
+    assert!(is_cooling(&health, "c", Some("m"), at(39)));
+    let far = health.learn("d", None, told(Cause::Failures, 999_999, 999_999_999, 999_999), at(1)).unwrap();
+    assert_eq!((far.cooldown.since, far.cooldown.until), (at(1), at(61)), "another clock, or another limit");
+    assert_eq!(health.note("d", None, Event::Failed, at(61), 0).unwrap().cooldown.until, at(121));
+    assert_eq!(health.learn("e", None, told(Cause::NoHost, 0, 5, 10), at(5)), None, "over");
+    assert!(health.cluster("e").is_none());
+}
+
+#[test]
+fn a_persons_word_holds_on_every_replica_as_it_was_said() {
+    let mut health = health();
+    health.note("c", None, Event::NoHost, at(0), 0);
+    let change = health.learn("c", None, told(Cause::Operator, 0, 3_600, 0), at(1)).unwrap();
+    assert_eq!(change.cooldown.until, at(3_600), "beyond max_cooldown");
+    health.learn("c", None, told(Cause::Operator, 2, 4, 0), at(2));
+    assert!(is_cooling(&health, "c", None, at(3)) && !is_cooling(&health, "c", None, at(4)), "also a shorter one");
 }

@@ -175,7 +175,8 @@ const FEEDBACK: Shape = Shape::Record(&Record {
         field("consecutive_failures", Shape::Integer(1, 1_000_000), "How many failures in a row cool a cluster.").default("3"),
         field("cooldown", Shape::Duration, "How long a cluster cools at first.").default("\"10s\""),
         field("max_cooldown", Shape::Duration, "How long it cools at most.").default("\"5m\""),
-        field("share", Shape::Choice(&["none", "redis"]), "Whether replicas tell each other.").default("\"none\""),
+        field("share", Shape::Choice(&["none", "redis"]), "Whether replicas tell each other what cools and what people say of clusters: `redis` through the Redis of `session`.").default("\"none\""),
+        field("share_key", Shape::Name, "The key of the stream in Redis. Replicas before the same providers share one.").default("\"cascade:cooldowns\""),
     ],
 });
 

@@ -1,21 +1,19 @@
 //! Reads settings: flags over environment over file over defaults, all that is wrong at once. It reads no file and no environment
 //! itself, and starts nothing.
 
+mod feedback;
 mod session;
 
 use std::time::Duration;
 
 use super::document::SETTINGS;
 use super::sources::{self, Field};
-use super::{
-    Address, CatalogSettings, Encoding, Extract, Feedback, Limits, LogFormat, OnTrouble, Publish, Server, Settings, Telemetry,
-};
+use super::{Address, CatalogSettings, Encoding, Extract, Limits, LogFormat, OnTrouble, Publish, Server, Settings, Telemetry};
 use super::{environment, unavailable};
 use crate::diagnostic::{Diagnostic, Place, acceptable};
 use crate::document::units::{parse_duration, parse_size};
 use crate::document::{self, Format, Node, Value, check};
 use crate::extract::source::{OnDuplicateKey, Plan, Source};
-use crate::health;
 
 /// Settings that flags give; they win over everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -157,31 +155,6 @@ impl<'r> Reader<'r> {
             plan,
             on_missing_model: trouble(self.text("extract.on_missing_model"), default.on_missing_model),
             on_malformed_body: trouble(self.text("extract.on_malformed_body"), default.on_malformed_body),
-        }
-    }
-
-    fn feedback(&mut self, default: Feedback) -> Feedback {
-        let cooling = health::Policy {
-            consecutive_failures: self.integer("feedback.consecutive_failures").unwrap_or(default.cooling.consecutive_failures),
-            cooldown: self.duration("feedback.cooldown").unwrap_or(default.cooling.cooldown),
-            max_cooldown: self.duration("feedback.max_cooldown").unwrap_or(default.cooling.max_cooldown),
-        };
-        if cooling.cooldown < health::MIN_COOLDOWN {
-            self.fault("bad-value", "feedback.cooldown", "`feedback.cooldown` must be 1s at least");
-        }
-        if cooling.max_cooldown < cooling.cooldown {
-            let written = ["feedback.max_cooldown", "feedback.cooldown"].into_iter().find(|path| self.at(path).is_some());
-            let message = "`feedback.max_cooldown` is shorter than `feedback.cooldown`";
-            self.fault("bad-value", written.unwrap_or("feedback"), message);
-        }
-        let statuses = self
-            .at("feedback.statuses")
-            .map(|node| node.items().iter().filter_map(|item| u16::try_from(item.integer()?).ok()).collect());
-        Feedback {
-            enabled: self.at("feedback.enabled").and_then(Node::flag).unwrap_or(default.enabled),
-            log_name: self.text("feedback.log_name").map_or(default.log_name, str::to_owned),
-            statuses: statuses.unwrap_or(default.statuses),
-            cooling,
         }
     }
 

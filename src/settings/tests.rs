@@ -150,7 +150,11 @@ fn each_fault_has_its_code_and_its_place() {
         ("feedback: {cooldown: 10m}\n", "bad-value 1:22"),
         ("feedback: {max_cooldown: 5s}\n", "bad-value 1:26"),
         ("feedback: {statuses: [99]}\n", "bad-number 1:23"),
-        ("feedback: {share: redis}\n", "not-available 1:19"),
+        ("feedback: {share: redis}\n", "missing-field 1:19"),
+        (
+            "session: {directory: memory, url: \"redis://d\"}\nfeedback: {share: redis}\n",
+            "empty-directory 1:22|missing-field 2:19",
+        ),
         ("tls: {cert: a.pem}\n", "not-available 1:6"),
         ("telemetry: {otlp_endpoint: \"http://o\"}\n", "not-available 1:28"),
         ("listen: a:1\nlisten: b:1\n", "duplicate-key 2:1"),
@@ -273,6 +277,19 @@ fn sessions_that_would_move_or_meet_are_a_warning() {
         assert!(settings.rules().session);
     }
     assert!(from("session: {sticky: true}\nsecret_file: /s\n").unwrap().1.is_empty());
+}
+
+#[test]
+fn sharing_uses_the_redis_of_the_sessions() {
+    let redis = "secret_file: /s\nsession: {directory: redis, url: \"redis://d\"}\n";
+    let (settings, warnings) = from(&format!("{redis}feedback: {{enabled: true, share: redis}}\n")).unwrap();
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let share = settings.feedback.share.unwrap();
+    assert_eq!((share.url.as_str(), share.key.as_str()), ("redis://d", "cascade:cooldowns"));
+    let (settings, warnings) = from(&format!("{redis}feedback: {{share: redis, share_key: k}}\n")).unwrap();
+    assert_eq!((codes(&warnings), settings.feedback.share.unwrap().key), (vec!["no-feedback 3:19".to_owned()], "k".to_owned()));
+    let (_, warnings) = from(&format!("{}feedback: {{enabled: true, share: redis}}\n", &redis[16..])).unwrap();
+    assert_eq!(codes(&warnings), ["random-secret 2:34"]);
 }
 
 #[test]

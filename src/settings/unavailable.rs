@@ -15,7 +15,6 @@ pub(super) fn check(root: &Node, found: &mut Vec<Diagnostic>) {
     let text = |off: &'static str| move |node: &Node| node.text().is_none_or(|text| text == off);
     let flag = |node: &Node| node.flag() != Some(true);
     refuse("session.learn", "`false`", &flag);
-    refuse("feedback.share", "`none`", &text("none"));
     refuse("tls", "`{}`", &|node| node.entries().is_empty() || !matches!(node.value, Value::Map(_)));
     refuse("telemetry.otlp_endpoint", "`\"\"`", &text(""));
 }

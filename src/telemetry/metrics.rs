@@ -3,6 +3,7 @@
 
 mod labels;
 mod sessions;
+mod sharing;
 mod stream;
 
 use std::fmt;
@@ -18,6 +19,8 @@ use prometheus_client::registry::Registry;
 
 use self::labels::{Answers, ByName};
 use self::sessions::Sessions;
+pub use self::sharing::Shared;
+use self::sharing::Sharing;
 pub use self::stream::StreamGuard;
 use crate::catalog::snapshot::{Revision, Snapshot};
 use crate::outcome::{Outcome, Reason};
@@ -97,6 +100,7 @@ pub struct Metrics {
     registry: Registry,
     answers: Answers,
     sessions: Sessions,
+    sharing: Sharing,
     seconds: Histogram,
     in_flight: Gauge,
     abandoned: Counter,
@@ -138,6 +142,7 @@ impl Metrics {
         let metrics = Self {
             answers: Answers::register(&mut registry),
             sessions: Sessions::register(&mut registry),
+            sharing: Sharing::register(&mut registry),
             models: ByName::models(&mut registry, MAX_MODELS),
             tenants: ByName::tenants(&mut registry, MAX_TENANTS),
             seconds: Histogram::new(DECISION_BUCKETS),

@@ -20,7 +20,7 @@ use crate::grpc::{self, Stream};
 use crate::http;
 use crate::process::{Cascade, eventually};
 
-const CATALOG: &str = "version: 1
+pub const CATALOG: &str = "version: 1
 priority_groups:
   one: {clusters: [{cluster_name: a, weight: 1}, {cluster_name: b, weight: 1}]}
   two: {clusters: [{cluster_name: c, weight: 1}]}
@@ -30,14 +30,14 @@ models:
 ";
 const HEADER: &str = "x-cascade-decision";
 
-struct Scene {
-    cascade: Cascade,
+pub struct Scene {
+    pub cascade: Cascade,
     channel: Channel,
     _home: Home,
 }
 
 impl Scene {
-    async fn set(settings: &[(&str, &str)]) -> Self {
+    pub async fn set(settings: &[(&str, &str)]) -> Self {
         let home = Home::new();
         home.write("catalog.yaml", CATALOG);
         let all = [&[("FEEDBACK__ENABLED", "true")], settings].concat();
@@ -47,7 +47,7 @@ impl Scene {
     }
 
     /// One stream of Envoy's, to its end: all entries are taken in when this returns.
-    async fn log(&self, name: &str, entries: Vec<HttpAccessLogEntry>) {
+    pub async fn log(&self, name: &str, entries: Vec<HttpAccessLogEntry>) {
         let message = StreamAccessLogsMessage {
             identifier: Some(Identifier { log_name: name.to_owned(), ..Default::default() }),
             log_entries: Some(LogEntries::HttpLogs(HttpAccessLogEntries { log_entry: entries })),
@@ -62,8 +62,13 @@ impl Scene {
         answer
     }
 
+    /// The token of a decision for this model.
+    pub async fn token(&self, model: &str) -> String {
+        token(&self.decide(&[], model).await).expect("a token")
+    }
+
     /// What a decision sends, as `health: group(cluster …) …`.
-    async fn way(&self, model: &str) -> String {
+    pub async fn way(&self, model: &str) -> String {
         let admin = self.cascade.admin().await;
         let answer = http::post(&admin, "/explain", &format!(r#"{{"model": "{model}"}}"#)).await.json();
         let names = |list: &Value| {
@@ -75,7 +80,7 @@ impl Scene {
         format!("{}: {}", answer["health"].as_str().unwrap(), groups.collect::<Vec<_>>().join(" "))
     }
 
-    async fn cluster(&self, name: &str) -> Value {
+    pub async fn cluster(&self, name: &str) -> Value {
         let list = self.cascade.get("/clusters").await.json();
         list["clusters"].as_array().unwrap().iter().find(|it| it["name"] == name).unwrap().clone()
     }
@@ -85,7 +90,7 @@ impl Scene {
         text.lines().find_map(|it| it.strip_prefix(line).map(|value| value.trim().to_owned()))
     }
 
-    async fn post(&self, path: &str) -> http::Response {
+    pub async fn post(&self, path: &str) -> http::Response {
         http::post(&self.cascade.admin().await, path, "").await
     }
 }
@@ -103,7 +108,7 @@ fn entry(cluster: &str, status: u32, flags: ResponseFlags) -> HttpAccessLogEntry
     }
 }
 
-fn answered(cluster: &str, status: u32) -> HttpAccessLogEntry {
+pub fn answered(cluster: &str, status: u32) -> HttpAccessLogEntry {
     entry(cluster, status, ResponseFlags::default())
 }
 
@@ -111,7 +116,7 @@ fn refused(cluster: &str) -> HttpAccessLogEntry {
     entry(cluster, 0, ResponseFlags { upstream_connection_failure: true, ..Default::default() })
 }
 
-fn with_token(mut entry: HttpAccessLogEntry, token: &str) -> HttpAccessLogEntry {
+pub fn with_token(mut entry: HttpAccessLogEntry, token: &str) -> HttpAccessLogEntry {
     let request = entry.request.get_or_insert_default();
     request.request_headers = HashMap::from([(HEADER.to_owned(), token.to_owned())]);
     entry
@@ -122,7 +127,7 @@ fn named(mut entry: HttpAccessLogEntry, id: &str) -> HttpAccessLogEntry {
     entry
 }
 
-fn retry_after(mut entry: HttpAccessLogEntry, text: &str) -> HttpAccessLogEntry {
+pub fn retry_after(mut entry: HttpAccessLogEntry, text: &str) -> HttpAccessLogEntry {
     let response = entry.response.get_or_insert_default();
     response.response_headers = HashMap::from([("retry-after".to_owned(), text.to_owned())]);
     entry

@@ -8,6 +8,7 @@ mod catalog;
 mod grpc;
 mod http;
 mod process;
+mod redis;
 
 mod admin;
 mod admin_token;
@@ -22,6 +23,7 @@ mod reload;
 mod remote;
 mod serving;
 mod sessions;
+mod sharing;
 mod start;
 mod streams;
 mod torture;

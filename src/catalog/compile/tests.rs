@@ -16,6 +16,7 @@ const ELSEWHERE: &[&str] = &[
     "bad-source",
     "empty-directory",
     "limits-disagree",
+    "no-feedback",
     "no-model-source",
     "not-available",
     "random-secret",

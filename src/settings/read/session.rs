@@ -92,7 +92,7 @@ impl Reader<'_> {
         }
     }
 
-    fn warn(&mut self, code: &'static str, path: &str, message: &str, hint: &str) {
+    pub(super) fn warn(&mut self, code: &'static str, path: &str, message: &str, hint: &str) {
         let place = self.at(path).unwrap_or(self.root).place.clone();
         self.found.push(Diagnostic::warning(code, &place, message).hint(hint));
     }
