@@ -5,4 +5,4 @@ pub mod log;
 pub mod metrics;
 pub mod time;
 
-pub use metrics::{DecisionEvent, Metrics, StreamGuard, TenantLabel};
+pub use metrics::{DecisionEvent, Learned, Metrics, StreamGuard, TenantLabel};

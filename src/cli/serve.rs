@@ -124,14 +124,14 @@ async fn serve(settings: Settings) -> ExitCode {
 
 /// What is served. Must be called inside the runtime, where sessions are looked up and health is followed.
 fn parts(settings: Arc<Settings>, store: Arc<Store>, metrics: Arc<Metrics>, keys: Keys) -> Result<Parts<Processor>, String> {
-    let sessions = Sessions::open(&settings.session, &metrics)?;
-    let affinity = Arc::new(Affinity::new(&settings, sessions, keys.clone()));
+    let sessions = Sessions::open(&settings.session, &metrics)?.map(Arc::new);
+    let affinity = Arc::new(Affinity::new(&settings, sessions.clone(), keys.clone()));
     let monitor = Arc::new(Monitor::new(settings.feedback.cooling));
     tokio::spawn(Arc::clone(&monitor).follow());
     let feedback = settings
         .feedback
         .enabled
-        .then(|| AccessLog::new(&settings, store.clone(), monitor.clone(), metrics.clone(), keys.clone()));
+        .then(|| AccessLog::new(&settings, store.clone(), monitor.clone(), metrics.clone(), keys.clone(), sessions));
     let pipeline = Pipeline::new(&settings, store.clone(), metrics.clone(), keys.clone(), monitor.clone(), affinity.clone());
     let max_message = usize::try_from(settings.server.max_message).unwrap_or(usize::MAX);
     let processor = Processor::new(Arc::new(pipeline), max_message);

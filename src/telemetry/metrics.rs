@@ -17,6 +17,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use self::labels::{Answers, ByName};
+pub use self::sessions::Learned;
 use self::sessions::Sessions;
 pub use self::stream::StreamGuard;
 use crate::catalog::snapshot::{Revision, Snapshot};

@@ -30,16 +30,20 @@ models:
 ";
 const HEADER: &str = "x-cascade-decision";
 
-struct Scene {
-    cascade: Cascade,
+pub struct Scene {
+    pub cascade: Cascade,
     channel: Channel,
     _home: Home,
 }
 
 impl Scene {
     async fn set(settings: &[(&str, &str)]) -> Self {
+        Self::with_catalog(CATALOG, settings).await
+    }
+
+    pub async fn with_catalog(catalog: &str, settings: &[(&str, &str)]) -> Self {
         let home = Home::new();
-        home.write("catalog.yaml", CATALOG);
+        home.write("catalog.yaml", catalog);
         let all = [&[("FEEDBACK__ENABLED", "true")], settings].concat();
         let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &all).await;
         let channel = grpc::connect(&cascade.listen().await).await;
@@ -47,7 +51,7 @@ impl Scene {
     }
 
     /// One stream of Envoy's, to its end: all entries are taken in when this returns.
-    async fn log(&self, name: &str, entries: Vec<HttpAccessLogEntry>) {
+    pub async fn log(&self, name: &str, entries: Vec<HttpAccessLogEntry>) {
         let message = StreamAccessLogsMessage {
             identifier: Some(Identifier { log_name: name.to_owned(), ..Default::default() }),
             log_entries: Some(LogEntries::HttpLogs(HttpAccessLogEntries { log_entry: entries })),
@@ -55,7 +59,7 @@ impl Scene {
         AccessLogServiceClient::new(self.channel.clone()).stream_access_logs(tokio_stream::once(message)).await.unwrap();
     }
 
-    async fn decide(&self, headers: &[(&str, &str)], model: &str) -> ProcessingResponse {
+    pub async fn decide(&self, headers: &[(&str, &str)], model: &str) -> ProcessingResponse {
         let mut stream = Stream::open(&self.channel).await.unwrap();
         let body = format!(r#"{{"model": "{model}"}}"#).into_bytes();
         let [_, answer] = stream.buffered(headers, body).await;
@@ -80,17 +84,17 @@ impl Scene {
         list["clusters"].as_array().unwrap().iter().find(|it| it["name"] == name).unwrap().clone()
     }
 
-    async fn metric(&self, line: &str) -> Option<String> {
+    pub async fn metric(&self, line: &str) -> Option<String> {
         let text = self.cascade.get("/metrics").await.text();
         text.lines().find_map(|it| it.strip_prefix(line).map(|value| value.trim().to_owned()))
     }
 
-    async fn post(&self, path: &str) -> http::Response {
+    pub async fn post(&self, path: &str) -> http::Response {
         http::post(&self.cascade.admin().await, path, "").await
     }
 }
 
-fn entry(cluster: &str, status: u32, flags: ResponseFlags) -> HttpAccessLogEntry {
+pub fn entry(cluster: &str, status: u32, flags: ResponseFlags) -> HttpAccessLogEntry {
     HttpAccessLogEntry {
         common_properties: Some(AccessLogCommon {
             upstream_cluster: cluster.to_owned(),
@@ -103,15 +107,15 @@ fn entry(cluster: &str, status: u32, flags: ResponseFlags) -> HttpAccessLogEntry
     }
 }
 
-fn answered(cluster: &str, status: u32) -> HttpAccessLogEntry {
+pub fn answered(cluster: &str, status: u32) -> HttpAccessLogEntry {
     entry(cluster, status, ResponseFlags::default())
 }
 
-fn refused(cluster: &str) -> HttpAccessLogEntry {
+pub fn refused(cluster: &str) -> HttpAccessLogEntry {
     entry(cluster, 0, ResponseFlags { upstream_connection_failure: true, ..Default::default() })
 }
 
-fn with_token(mut entry: HttpAccessLogEntry, token: &str) -> HttpAccessLogEntry {
+pub fn with_token(mut entry: HttpAccessLogEntry, token: &str) -> HttpAccessLogEntry {
     let request = entry.request.get_or_insert_default();
     request.request_headers = HashMap::from([(HEADER.to_owned(), token.to_owned())]);
     entry
@@ -129,7 +133,7 @@ fn retry_after(mut entry: HttpAccessLogEntry, text: &str) -> HttpAccessLogEntry 
 }
 
 /// The token that an answer sets for Envoy, and how.
-fn token(answer: &ProcessingResponse) -> Option<String> {
+pub fn token(answer: &ProcessingResponse) -> Option<String> {
     let Some(processing_response::Response::RequestBody(body)) = &answer.response else { return None };
     let mutation = body.response.as_ref()?.header_mutation.as_ref()?;
     assert!(!mutation.remove_headers.iter().any(|name| name == HEADER), "set, not removed");
