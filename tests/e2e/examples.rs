@@ -1,4 +1,5 @@
-//! The shipped Envoy configurations, run as they are: only the ports are others, so that tests can run side by side.
+//! The shipped Envoy configurations, run as they are: only the ports are others, so that tests can run side by side, and Envoy waits
+//! longer for an answer, since what is shown here is who serves, not how busy the machine is.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +30,8 @@ pub fn with_port(yaml: &str, from: u16, to: u16) -> String {
 
 /// The example on ports of Envoy's choice, with providers that all answer 200.
 pub async fn prepare(name: &str) -> (String, Vec<Provider>) {
-    let mut yaml = with_port(&with_port(&example(name), 10000, 0), 9901, 0);
+    let patient = example(name).replace("message_timeout: 0.5s", "message_timeout: 10s");
+    let mut yaml = with_port(&with_port(&patient, 10000, 0), 9901, 0);
     let mut providers = Vec::new();
     for (cluster, port) in PROVIDERS {
         let provider = ok(Provider::answering(cluster, 200).await);
