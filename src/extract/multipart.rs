@@ -1,10 +1,14 @@
 //! A `multipart/form-data` scanner that finds the text of a few named parts while the body streams by. Parts with a filename are
 //! skipped without a copy; a border may fall anywhere. It knows no model.
 
+mod disposition;
+
 use std::ops::Range;
 
 use memchr::memmem;
 
+pub use self::disposition::parameter;
+use self::disposition::part_name;
 use super::json::{MAX_VALUE, Malformed, Slot};
 use super::source::OnDuplicateKey;
 
@@ -17,6 +21,8 @@ pub struct Scanner {
     delimiter: Vec<u8>,
     names: Vec<String>,
     slots: Vec<Slot>,
+    /// Where the content of each part stands that was read last, in bytes from the start of the body.
+    places: Vec<Option<Range<usize>>>,
     on_duplicate: OnDuplicateKey,
     duplicate: bool,
     state: State,
@@ -27,6 +33,9 @@ pub struct Scanner {
     /// Part headers, or the text of a wanted part.
     text: Vec<u8>,
     overflow: bool,
+    /// How many bytes came before the current chunk, and where the current part's content starts.
+    before: usize,
+    start: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +57,7 @@ impl Scanner {
         Self {
             delimiter: format!("\r\n--{boundary}").into_bytes(),
             slots: vec![Slot::Absent; names.len()],
+            places: vec![None; names.len()],
             names,
             on_duplicate,
             duplicate: false,
@@ -56,6 +66,8 @@ impl Scanner {
             borrowed: 2,
             text: Vec::new(),
             overflow: false,
+            before: 0,
+            start: 0,
         }
     }
 
@@ -66,13 +78,16 @@ impl Scanner {
     pub fn push(&mut self, chunk: &[u8]) -> Result<(), Malformed> {
         let mut rest = chunk;
         while !rest.is_empty() {
-            rest = match self.state {
+            let was = self.state;
+            rest = match was {
                 State::Preamble | State::Part(_) => self.skip_to_delimiter(rest),
                 State::Delimiter => self.read_delimiter(rest)?,
                 State::Headers => self.read_headers(rest)?,
                 State::Epilogue => &[],
             };
+            self.note_place(was, self.before + chunk.len() - rest.len());
         }
+        self.before += chunk.len();
         Ok(())
     }
 
@@ -89,6 +104,13 @@ impl Scanner {
         &self.slots[index]
     }
 
+    /// Which bytes of the body are the content of the part that was read last; `None` if it has none, not even of no length: its
+    /// headers run into the delimiter.
+    #[must_use]
+    pub fn place(&self, index: usize) -> Option<Range<usize>> {
+        self.places[index].clone()
+    }
+
     #[must_use]
     pub fn is_settled(&self, index: usize) -> bool {
         self.state == State::Epilogue || (self.slots[index] != Slot::Absent && self.on_duplicate == OnDuplicateKey::Reject)
@@ -97,6 +119,18 @@ impl Scanner {
     #[must_use]
     pub fn has_duplicate(&self) -> bool {
         self.duplicate
+    }
+
+    /// The state was this one before the byte at `at`.
+    fn note_place(&mut self, was: State, at: usize) {
+        match (was, self.state) {
+            (State::Headers, State::Part(_)) => self.start = at,
+            (State::Part(Some(index)), State::Delimiter) => {
+                let end = at - self.delimiter.len();
+                self.places[index] = (self.start <= end).then_some(self.start..end);
+            }
+            _ => {}
+        }
     }
 
     /// Content up to the next delimiter; what may be the start of one is held back.
@@ -207,157 +241,5 @@ impl Scanner {
     }
 }
 
-/// Which bytes of a whole body are the content of the last part with this name that is no file.
-#[must_use]
-pub fn content_of(body: &[u8], boundary: &str, name: &str) -> Option<Range<usize>> {
-    let delimiter = format!("\r\n--{boundary}").into_bytes();
-    let mut borders: Vec<usize> = memmem::find_iter(body, &delimiter).collect();
-    let mut starts: Vec<usize> = borders.iter().map(|at| at + delimiter.len()).collect();
-    // The first delimiter may lack its line break.
-    if body.starts_with(&delimiter[2..]) {
-        starts.insert(0, delimiter.len() - 2);
-    } else if !borders.is_empty() {
-        borders.remove(0);
-    }
-    let parts = starts.into_iter().zip(borders);
-    let mut content = parts.rev().filter_map(|(start, end)| {
-        let headers = memmem::find(body.get(start..end)?, b"\r\n\r\n")?;
-        let is_wanted = part_name(body.get(start..start + headers)?).is_some_and(|found| found == name);
-        is_wanted.then_some(start + headers + 4..end)
-    });
-    content.next()
-}
-
-/// The name of a part that is no file.
-fn part_name(headers: &[u8]) -> Option<String> {
-    let headers = std::str::from_utf8(headers).ok()?;
-    let disposition = headers.split("\r\n").find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.trim().eq_ignore_ascii_case("content-disposition").then_some(value)
-    })?;
-    let (kind, parameters) = disposition.split_once(';')?;
-    if !kind.trim().eq_ignore_ascii_case("form-data")
-        || parameter(parameters, "filename").is_some()
-        || parameter(parameters, "filename*").is_some()
-    {
-        return None;
-    }
-    parameter(parameters, "name")
-}
-
-/// The value of a parameter in `a=1; b="2;3"`; quoted values may hold semicolons and escaped quotes.
-#[must_use]
-pub fn parameter(parameters: &str, wanted: &str) -> Option<String> {
-    let mut rest = parameters;
-    loop {
-        rest = rest.trim_start_matches([' ', '\t', ';']);
-        let (name, after) = rest.split_once('=')?;
-        let (value, tail) = match after.trim_start().strip_prefix('"') {
-            Some(quoted) => unquote(quoted)?,
-            None => {
-                let end = after.find(';').unwrap_or(after.len());
-                (after[..end].trim().to_owned(), &after[end..])
-            }
-        };
-        if name.trim().eq_ignore_ascii_case(wanted) {
-            return Some(value);
-        }
-        rest = tail;
-    }
-}
-
-fn unquote(quoted: &str) -> Option<(String, &str)> {
-    let mut value = String::new();
-    let mut characters = quoted.char_indices();
-    while let Some((at, character)) = characters.next() {
-        match character {
-            '"' => return Some((value, &quoted[at + 1..])),
-            // Browsers escape a quote with a backslash and nothing else; a file path may hold lone backslashes.
-            '\\' if quoted[at + 1..].starts_with('"') => {
-                characters.next();
-                value.push('"');
-            }
-            other => value.push(other),
-        }
-    }
-    None
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn scan(body: &[u8], step: usize, on_duplicate: OnDuplicateKey) -> (Result<(), Malformed>, Scanner) {
-        let mut scanner = Scanner::new("B-x", vec!["model".to_owned(), "session".to_owned()], on_duplicate);
-        for chunk in body.chunks(step) {
-            if let Err(error) = scanner.push(chunk) {
-                return (Err(error), scanner);
-            }
-        }
-        (scanner.finish(), scanner)
-    }
-
-    fn part(disposition: &str, content: &str) -> String {
-        format!("--B-x\r\nContent-Disposition: form-data; {disposition}\r\nX: y\r\n\r\n{content}\r\n")
-    }
-
-    #[test]
-    fn finds_parts_without_a_filename_wherever_the_borders_fall() {
-        let file =
-            part("name=\"file\"; filename=\"model\"", &"\r\n--B-\r\n--B\r\n\r\n--B-xx".replace("--B-xx", "--B-").repeat(20));
-        let cases = [
-            (part("name=\"model\"", "whisper-1"), Slot::Text("whisper-1".to_owned())),
-            (file.clone() + &part("name=model", "whisper-1"), Slot::Text("whisper-1".to_owned())),
-            (file + &part("name=\"model\"; filename=\"x\"", "whisper-1"), Slot::Absent),
-            (part("name=\"model\"", ""), Slot::Text(String::new())),
-            (part("name=\"model\"", "a\r\n\r\nb"), Slot::Text("a\r\n\r\nb".to_owned())),
-            (part("name=\"model\"", &"x".repeat(MAX_VALUE + 1)), Slot::Unusable),
-            (part("filename=\"a;name=\\\"\"; name=\"model\"", "x"), Slot::Absent),
-        ];
-        for (parts, expected) in cases {
-            let body = format!("preamble\r\n{parts}--B-x--\r\nepilogue");
-            for step in [1, 2, 3, 7, 64, 100_000] {
-                let (result, scanner) = scan(body.as_bytes(), step, OnDuplicateKey::Reject);
-                assert_eq!((result, scanner.slot(0)), (Ok(()), &expected), "{body:?} in steps of {step}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_chunk_that_is_a_delimiter_ends_the_part_before_it() {
-        let mut scanner = Scanner::new("B-x", vec!["model".to_owned()], OnDuplicateKey::Reject);
-        let head = "--B-x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n";
-        for chunk in [&head[..head.len() - 2], "\r", "\n--B-x", "--"] {
-            scanner.push(chunk.as_bytes()).unwrap();
-        }
-        assert_eq!((scanner.finish(), scanner.slot(0)), (Ok(()), &Slot::Text("m".to_owned())));
-        let mut scanner = Scanner::new("B-x", vec!["model".to_owned()], OnDuplicateKey::Reject);
-        for chunk in [&head[..head.len() - 2], "\r", "\r\n--B-x", "--"] {
-            scanner.push(chunk.as_bytes()).unwrap();
-        }
-        assert_eq!((scanner.finish(), scanner.slot(0)), (Ok(()), &Slot::Text("m\r".to_owned())));
-    }
-
-    #[test]
-    fn a_part_that_is_read_may_stand_once() {
-        let body = part("name=\"model\"", "a") + &part("name=\"model\"", "b") + "--B-x--";
-        let (result, scanner) = scan(body.as_bytes(), 5, OnDuplicateKey::Reject);
-        assert_eq!((result, scanner.has_duplicate()), (Ok(()), true));
-        let (result, scanner) = scan(body.as_bytes(), 5, OnDuplicateKey::Last);
-        assert_eq!((result, scanner.has_duplicate(), scanner.slot(0)), (Ok(()), false, &Slot::Text("b".to_owned())));
-    }
-
-    #[test]
-    fn what_is_not_multipart_is_refused() {
-        let endless = format!("--B-x\r\nX: {}", "y".repeat(MAX_PART_HEADERS + 1));
-        for body in
-            ["", "x", "--B-x", "--B-x\r\n", "--B-xy\r\n\r\n", &part("name=\"model\"", "a"), "--B-x\r\n\r\n\r\n--B-x-", &endless]
-        {
-            for step in [1, 4, 1000] {
-                assert!(scan(body.as_bytes(), step, OnDuplicateKey::Reject).0.is_err(), "{body:?}");
-            }
-        }
-        assert!(scan(b"--B-x--", 1, OnDuplicateKey::Reject).0.is_ok());
-        assert!(scan(b"--B-x \t\r\n\r\n\r\n--B-x--", 1, OnDuplicateKey::Reject).0.is_ok());
-    }
-}
+mod tests;

@@ -66,11 +66,7 @@ impl Place {
     pub fn in_body(&self, body: &[u8], max_depth: usize) -> Result<Option<InBody>, Malformed> {
         match self {
             Self::Json => in_json(body, max_depth),
-            Self::Multipart { boundary } => {
-                let Some(range) = multipart::content_of(body, boundary, "model") else { return Ok(None) };
-                let model = body.get(range.clone()).and_then(|bytes| std::str::from_utf8(bytes).ok());
-                Ok(model.map(|model| InBody { range, model: model.to_owned() }))
-            }
+            Self::Multipart { boundary } => in_multipart(body, boundary),
             Self::Path(..) | Self::Compressed | Self::Nowhere => Ok(None),
         }
     }
@@ -96,6 +92,15 @@ fn in_json(body: &[u8], max_depth: usize) -> Result<Option<InBody>, Malformed> {
     let start = scanner.starts_at(0);
     let end = body.get(start + 1..).and_then(end_of_text).map(|length| start + 1 + length);
     Ok(end.map(|end| InBody { range: start..end, model: model.clone() }))
+}
+
+/// The content of the last part with this name, as for JSON.
+fn in_multipart(body: &[u8], boundary: &str) -> Result<Option<InBody>, Malformed> {
+    let mut scanner = multipart::Scanner::new(boundary, vec!["model".to_owned()], OnDuplicateKey::Last);
+    scanner.push(body)?;
+    scanner.finish()?;
+    let Slot::Text(model) = scanner.slot(0) else { return Ok(None) };
+    Ok(scanner.place(0).map(|range| InBody { range, model: model.clone() }))
 }
 
 /// How far the closing quote is, itself included.
@@ -168,8 +173,16 @@ mod tests {
         assert_eq!(replaced(&place, &body("a"), "longer name"), Some(body("longer name")));
         assert_eq!(replaced(&place, &format!("preamble\r\n{}", body("a")), "b"), Some(format!("preamble\r\n{}", body("b"))));
         assert_eq!(replaced(&place, &body(""), "b"), Some(body("b")));
-        for other in ["", "--B--", "--B\r\n\r\n\r\n--B--", &part("name=\"z\"", "1")] {
+        let twice = body("a").replace("--B--", &(part("name=\"model\"", "a") + "--B--"));
+        assert_eq!(replaced(&place, &twice, "b"), Some(twice.replace("\r\n\r\na\r\n--B--", "\r\n\r\nb\r\n--B--")));
+        // What follows the end is no part, and headers that run into the delimiter leave no room for a name.
+        let after_the_end = format!("--B--\r\n{}", body("a"));
+        let no_content = "--B\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n--B--";
+        for other in ["--B--", "--B\r\n\r\n\r\n--B--", &after_the_end, no_content] {
             assert_eq!(replaced(&place, other, "b"), None, "{other}");
+        }
+        for broken in ["", &part("name=\"model\"", "a")] {
+            assert!(place.in_body(broken.as_bytes(), 16).is_err(), "{broken}");
         }
     }
 

@@ -13,6 +13,7 @@ mod redis;
 mod admin;
 mod admin_token;
 mod commands;
+mod corpus;
 mod drain;
 mod feedback;
 mod last_good;
