@@ -2,6 +2,7 @@
 //! was considered, what was left out, and per attempt which cluster may serve. It calls the same core as the data path and adds
 //! nothing to the judgement.
 
+mod cooling;
 mod question;
 pub mod text;
 
@@ -12,7 +13,7 @@ use crate::extract::reader::Needs;
 use crate::extract::request::Request;
 use crate::extract::source::{Plan, Source};
 use crate::extract::{Facts, Found, Limits, Origins, TenantClaim};
-use crate::health::{Moment, Seen, View};
+use crate::health::{Moment, Seen};
 use crate::outcome::Outcome;
 use crate::resolve::chain::{Step, Why};
 use crate::resolve::endpoint;
@@ -94,7 +95,7 @@ pub fn explain_with<'a>(
 ) -> Explanation<'a> {
     let (facts, origins) = facts(snapshot, rules, question);
     let mut considered = Vec::new();
-    let given = given_health(snapshot, &question.cooling);
+    let given = cooling::supposed(snapshot, &question.cooling, &mut considered);
     let seen = if question.cooling.is_empty() { seen } else { Seen::new(&given, Moment(0)) };
     let state = session(&facts);
     let resolution = resolve(snapshot, rules.policy, &facts, &state, seen, &mut considered);
@@ -102,18 +103,6 @@ pub fn explain_with<'a>(
     let session = facts.session.as_deref().map(hide);
     let directory = state.answer;
     Explanation { snapshot, resolution, facts, origins, considered, random: question.random, attempts, session, directory }
-}
-
-/// The clusters that somebody says cool. A name may hold a `=`: what is a cluster as it stands is taken as one.
-fn given_health(snapshot: &Snapshot, cooling: &[String]) -> View {
-    let mut view = View::default();
-    for text in cooling {
-        match text.rsplit_once('=').filter(|_| !snapshot.cluster_ids.contains_key(text.as_str())) {
-            Some((cluster, model)) => view.add(cluster, Some(model), Moment(u64::MAX)),
-            None => view.add(text, None, Moment(u64::MAX)),
-        }
-    }
-    view
 }
 
 impl Rules {

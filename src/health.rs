@@ -126,20 +126,20 @@ impl Health {
     pub fn learn(&mut self, cluster: &str, model: Option<&str>, told: Cooldown, now: Moment) -> Option<Change> {
         let longest = if told.cause == Cause::Operator { MAX_BY_HAND } else { self.policy.max_cooldown.max(MIN_COOLDOWN) };
         let (since, until) = (told.since.min(now), told.until.min(now.after(longest)));
-        if until <= now {
-            return None;
-        }
-        let known = self.clusters.entry(Box::from(cluster)).or_default();
-        let before = known.cooldown(model).copied();
+        let before = self.clusters.get(cluster).and_then(|known| known.cooldown(model)).copied();
         let length = told.length.min(longest).max(before.map_or(Duration::ZERO, |before| before.length));
         let under_way = before.filter(|before| before.is_cooling(now));
+        // A person's word replaces what was there, as it does where it is said: it may be over by now, and what was there with it.
+        let replaces = told.cause == Cause::Operator && under_way.is_some();
+        if until <= now && !replaces {
+            return None;
+        }
         let cooldown = match under_way {
-            // A person's word replaces what was there, as it does where it is said.
-            Some(cooling) if told.cause != Cause::Operator && cooling.until >= until => Cooldown { length, ..cooling },
+            Some(cooling) if !replaces && cooling.until >= until => Cooldown { length, ..cooling },
             Some(cooling) => Cooldown { since: cooling.since, ..Cooldown::told(told.cause, since, until, length) },
             None => Cooldown::told(told.cause, since, until, length),
         };
-        known.put(model, cooldown);
+        self.clusters.entry(Box::from(cluster)).or_default().put(model, cooldown);
         let what = if under_way.is_some() { What::Moves } else { What::Begins };
         let changes = under_way.is_none_or(|cooling| cooling.until != cooldown.until);
         changes.then(|| Change { cluster: Box::from(cluster), model: model.map(Box::from), cooldown, what })

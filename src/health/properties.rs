@@ -21,7 +21,78 @@ fn history() -> impl Strategy<Value = Vec<(usize, usize, Event, u64, u64)>> {
     proptest::collection::vec((0..2_usize, 0..3_usize, event(), 0..30_000_u64, any::<u64>()), 1..60)
 }
 
+/// What happens on one of two replicas that share.
+#[derive(Debug, Clone)]
+enum Step {
+    Note(Event),
+    Cool(u64),
+    Clear,
+    /// What it has said so far reaches the stream.
+    Send,
+    /// It reads what is in the stream.
+    Read,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => event().prop_map(Step::Note),
+        1 => (1..120_u64).prop_map(Step::Cool),
+        1 => Just(Step::Clear),
+        2 => Just(Step::Send),
+        2 => Just(Step::Read),
+    ]
+}
+
+/// A cooldown, or that a cluster was cleared.
+type Said = Result<Change, usize>;
+
+struct Replica {
+    health: Health,
+    outbox: Vec<Said>,
+    read: usize,
+}
+
+impl Replica {
+    fn read(&mut self, stream: &[Said], now: Moment) {
+        for said in &stream[self.read..] {
+            match said {
+                Ok(change) => _ = self.health.learn(&change.cluster, change.model.as_deref(), change.cooldown, now),
+                Err(cluster) => _ = self.health.clear(CLUSTERS[*cluster], now),
+            }
+        }
+        self.read = stream.len();
+    }
+}
+
 proptest! {
+    /// Replicas that take everybody's words in one order, their own too, agree: however late each of them sends and reads.
+    #[test]
+    fn replicas_agree_in_the_end(
+        steps in proptest::collection::vec((0..2_usize, 0..2_usize, 0..3_usize, step(), 0..20_000_u64, any::<u64>()), 1..80),
+    ) {
+        let replica = || Replica { health: Health::new(Policy::default()), outbox: Vec::new(), read: 0 };
+        let (mut replicas, mut stream, mut now) = ([replica(), replica()], Vec::new(), Moment(1_000_000));
+        for (who, cluster, model, step, pause, jitter) in steps {
+            now = Moment(now.0 + pause);
+            let Replica { health, outbox, .. } = &mut replicas[who];
+            health.ended(now);
+            match step {
+                Step::Note(event) => outbox.extend(health.note(CLUSTERS[cluster], MODELS[model], event, now, jitter).map(Ok)),
+                Step::Cool(seconds) => outbox.push(Ok(health.cool(CLUSTERS[cluster], Duration::from_secs(seconds), now))),
+                Step::Clear => {
+                    health.clear(CLUSTERS[cluster], now);
+                    outbox.push(Err(cluster));
+                }
+                Step::Send => stream.append(outbox),
+                Step::Read => replicas[who].read(&stream, now),
+            }
+        }
+        replicas.iter_mut().for_each(|replica| stream.append(&mut replica.outbox));
+        replicas.iter_mut().for_each(|replica| replica.read(&stream, now));
+        let [one, two] = replicas.map(|replica| replica.health.view(now));
+        prop_assert_eq!(one, two);
+    }
+
     #[test]
     fn cooldowns_keep_their_promises(history in history(), failures in 1..5_u32) {
         let policy = Policy { consecutive_failures: failures, ..Policy::default() };

@@ -6,6 +6,7 @@ mod yaml;
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Endpoint;
@@ -59,18 +60,27 @@ pub struct Cluster {
     pub panic_threshold: Option<u32>,
     /// A host of priority 1, tried when priority 0 has none (fact 35).
     pub last_resort: Option<SocketAddr>,
+    /// Envoy reads the hosts from this file ([`Cluster::assignment`]) and follows it, instead of `hosts` and `last_resort`.
+    pub followed: Option<PathBuf>,
 }
 
 impl Cluster {
     #[must_use]
     pub fn new(name: &str, host: SocketAddr) -> Self {
-        Self { name: name.to_owned(), hosts: vec![host], unhealthy: false, panic_threshold: None, last_resort: None }
+        Self { hosts: vec![host], ..Self::empty(name) }
     }
 
     /// A cluster that has no host at all.
     #[must_use]
     pub fn empty(name: &str) -> Self {
-        Self { name: name.to_owned(), hosts: Vec::new(), unhealthy: false, panic_threshold: None, last_resort: None }
+        Self {
+            name: name.to_owned(),
+            hosts: Vec::new(),
+            unhealthy: false,
+            panic_threshold: None,
+            last_resort: None,
+            followed: None,
+        }
     }
 }
 

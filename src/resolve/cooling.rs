@@ -80,10 +80,16 @@ mod tests {
     use super::*;
     use crate::catalog::compile::compile;
     use crate::catalog::load::SourceFile;
-    use crate::explain::{Question, Rules, explain};
+    use crate::explain::{Question, Rules, explain_with};
+    use crate::session::{State, parse};
 
     /// The chain as `group(cluster cluster)`, and what health did, where these cool.
     fn way(chain: &str, cooling: &[&str]) -> String {
+        way_of(chain, cooling, &State::default())
+    }
+
+    /// The same for a session.
+    fn way_of(chain: &str, cooling: &[&str], session: &State) -> String {
         let text = format!(
             "version: 1\npriority_groups:\n  two: {{clusters: [{{cluster_name: a, weight: 80}}, {{cluster_name: b, weight: 20}}]}}\n  \
              one: {{clusters: [{{cluster_name: c, weight: 1}}]}}\n  named: {{}}\nmodels:\n  m: {{chain: {chain}}}\n  n: {{chain: [one]}}\n\
@@ -91,8 +97,11 @@ mod tests {
         );
         let snapshot = compile(&[SourceFile::new("catalog.yaml", &text)]).unwrap().snapshot;
         let cooling = cooling.iter().map(|text| (*text).to_owned()).collect();
-        let question = Question { model: Some("m".to_owned()), cooling, ..Question::default() };
-        let answer = explain(&snapshot, &Rules::default(), &question, Seen::well(), &|_| String::new()).resolution;
+        let question = Question { model: Some("m".to_owned()), session: Some("s".to_owned()), cooling, ..Question::default() };
+        let mut rules = Rules::default();
+        rules.policy.sticky = session.seed.is_some();
+        let told = explain_with(&snapshot, &rules, &question, Seen::well(), &|_| String::new(), &|_| session.clone());
+        let answer = told.resolution;
         let step = |step: &Step| {
             let clusters: Vec<&str> = step.clusters.iter().map(|(id, _)| snapshot.cluster(*id).name.as_str()).collect();
             format!("{}({})", snapshot.group(step.group).name, clusters.join(" "))
@@ -126,5 +135,38 @@ mod tests {
         ] {
             assert_eq!(way(chain, cooling), expected, "{chain} {cooling:?}");
         }
+    }
+
+    #[test]
+    fn a_session_pinned_to_what_cools_goes_there_last_and_to_what_is_well_first() {
+        for (backend, cooling, expected) in [
+            ("a", &[][..], "as_written: two(a) two(a b) one(c)"),
+            ("a", &["a"], "reordered: two(b) one(c) two(a)"),
+            ("a", &["a=m"], "reordered: two(b) one(c) two(a)"),
+            ("a", &["a=n"], "as_written: two(a) two(a b) one(c)"),
+            ("a", &["b"], "reordered: two(a) two(a) one(c)"),
+            ("a", &["a", "b"], "reordered: one(c) two(a) two(a b)"),
+            ("a", &["a", "b", "c"], "all_cooling: two(a) two(a b) one(c)"),
+            ("one", &["c"], "reordered: two(a b) one(c)"),
+            ("c", &["a"], "reordered: one(c) two(b)"),
+        ] {
+            let answer = parse(format!("{{\"selected_backend\": \"{backend}\"}}").as_bytes());
+            let session = State { answer, seed: None };
+            assert_eq!(way_of("[two, one]", cooling, &session), expected, "{backend} {cooling:?}");
+        }
+    }
+
+    #[test]
+    fn a_session_that_sticks_to_what_cools_moves_and_comes_back() {
+        let mut moved = 0;
+        for seed in 0..50 {
+            let way = |cooling: &[&str]| way_of("[two, one]", cooling, &State { seed: Some(seed), ..State::default() });
+            let (well, cools) = (way(&[]), way(&["a"]));
+            assert_eq!(cools, "reordered: two(b) one(c)");
+            assert!(["as_written: two(a) one(c)", "as_written: two(b) one(c)"].contains(&well.as_str()), "{well}");
+            assert_eq!(way(&["c"]), well, "what cools elsewhere moves nobody");
+            moved += usize::from(well.contains("two(a)"));
+        }
+        assert!(moved > 25, "a has four fifths of the sessions: {moved}");
     }
 }

@@ -1,13 +1,15 @@
 //! What Cascade learns from attempts, and what each attempt carries: a real Envoy, `cascade serve` with feedback on, and providers
 //! that fail in every way there is.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use cascade::lab::{Cluster, DeadPort, Reply, Request};
+use cascade::lab::{Cluster, DeadPort, Provider, Reply, Request, Scratch, eventually};
 use serde_json::Value;
 
 use crate::gateway::{chat, ok};
 use crate::scene::Scene;
+use crate::town::LIMIT;
 
 // Fact 28
 #[tokio::test]
@@ -58,6 +60,58 @@ async fn with_the_sentinel_endpoint_even_the_first_request_survives_an_empty_clu
     scene.goes("two(200)").await;
 }
 
+/// A cluster whose hosts Envoy reads from a file, with this one alone.
+fn scalable(scratch: &Scratch, host: SocketAddr) -> Cluster {
+    let followed = scratch.path().join("hosts.yaml");
+    let cluster = Cluster { followed: Some(followed), ..Cluster::new("scaled", host) };
+    scale(&cluster);
+    cluster
+}
+
+/// Lets Envoy know of the cluster's hosts as an orchestrator does.
+fn scale(cluster: &Cluster) {
+    let file = cluster.followed.as_ref().unwrap();
+    std::fs::write(file.with_extension("new.yaml"), cluster.assignment()).unwrap();
+    std::fs::rename(file.with_extension("new.yaml"), file).unwrap();
+}
+
+// Fact 35
+#[tokio::test]
+async fn after_a_cluster_is_scaled_to_zero_the_next_request_skips_it() {
+    let (scratch, pod) = (ok(Scratch::new()), ok(Provider::answering("pod", 200).await));
+    let mut cluster = scalable(&scratch, pod.address());
+    let scene = Scene::set(&[("two", 200)], vec![cluster.clone()], "scaled").await;
+    assert_eq!(scene.way().await, "scaled(200)");
+    cluster.hosts.clear();
+    scale(&cluster);
+    // One request runs into it, and none after Cascade has heard of that.
+    let lost = || async { (scene.send(chat()).await.1.last.flags == "UH").then_some(()) };
+    ok(eventually("the request that finds nobody", LIMIT, lost).await);
+    scene.goes("two(200)").await;
+    cluster.hosts.push(pod.address());
+    scale(&cluster);
+    scene.goes("scaled(200)").await;
+}
+
+// Fact 35
+#[tokio::test]
+async fn with_the_sentinel_not_one_request_is_lost_when_a_cluster_is_scaled_to_zero() {
+    let (scratch, pod) = (ok(Scratch::new()), ok(Provider::answering("pod", 200).await));
+    let refusing = Some(SocketAddr::from(([127, 0, 0, 1], 1)));
+    let mut cluster = Cluster { last_resort: refusing, ..scalable(&scratch, pod.address()) };
+    scale(&cluster);
+    let scene = Scene::set(&[("two", 200)], vec![cluster.clone()], "scaled").await;
+    assert_eq!(scene.way().await, "scaled(200)");
+    cluster.hosts.clear();
+    scale(&cluster);
+    let way = || async {
+        let (response, trail) = scene.send(chat()).await;
+        assert_eq!(response.status, 200, "{trail}");
+        (trail.to_string() == "two(200)").then_some(())
+    };
+    ok(eventually("requests that skip the empty cluster", LIMIT, way).await);
+}
+
 #[tokio::test]
 async fn when_all_are_down_every_request_still_tries_the_whole_chain() {
     let scene = Scene::set(&[("one", 503), ("two", 503)], vec![], "one").await;
@@ -72,73 +126,6 @@ async fn when_all_are_down_every_request_still_tries_the_whole_chain() {
         let way = scene.way().await;
         assert!(way.starts_with("one(503) two(503)"), "the chain as written: {way}");
     }
-}
-
-const NAMES: &str = "version: 1
-clusters:
-  one: {models: {m: vendor-a-model}}
-  two: {models: {m: \"vendor-b:0\"}}
-  three: {}
-priority_groups:
-  first: {clusters: [{cluster_name: one, weight: 1}]}
-  second: {clusters: [{cluster_name: two, weight: 1}]}
-  third: {clusters: [{cluster_name: three, weight: 1}]}
-models:
-  m: {aliases: [alias, \"m-*\"], chain: [first, second, third]}
-";
-
-/// Answers only what it knows by this name; everybody is limited but the last.
-fn picky(scene: &Scene, name: &str, accepts: &'static str, then: u16) {
-    scene.provider(name).answer(move |seen| {
-        let is_known = seen.model().as_deref() == Some(accepts) || seen.path.contains(&format!("/{accepts}/"));
-        Reply::status(if is_known { then } else { 404 })
-    });
-}
-
-// Facts 27 and 28b
-#[tokio::test]
-async fn each_provider_gets_the_model_under_its_own_name_and_nothing_else_changes() {
-    let scene = Scene::with_catalog(NAMES, &[("one", 503), ("two", 503), ("three", 200)], vec![]).await;
-    picky(&scene, "one", "vendor-a-model", 503);
-    picky(&scene, "two", "vendor-b:0", 503);
-    picky(&scene, "three", "m", 200);
-    for sent in ["m", "alias", "m-2025"] {
-        let body = |model: &str| {
-            format!("{{ \"messages\":[{{\"content\":\"\\u00e9 {sent}\"}}], \"n\" : 1.0e2,\n \"model\" : \"{model}\" }}")
-        };
-        let request = Request::post("/v1/chat/completions", body(sent)).header("content-type", "application/json");
-        let (response, trail) = scene.send(request).await;
-        let way = trail.to_string();
-        assert!(way.ends_with("three(200)") && !way.contains("404"), "{sent}: {way} {response:?} {trail:?}");
-        for (name, model) in [("one", "vendor-a-model"), ("two", "vendor-b:0"), ("three", "m")] {
-            let Some(seen) = scene.provider(name).seen().pop() else { continue };
-            if !String::from_utf8_lossy(&seen.body).contains(&format!("\\u00e9 {sent}\"")) {
-                continue; // it cooled and was not asked
-            }
-            assert_eq!(String::from_utf8(seen.body.clone()).unwrap(), body(model), "{name}");
-            assert_eq!(seen.header("content-length"), Some(seen.body.len().to_string().as_str()));
-        }
-    }
-    // The path of an API that names the model there.
-    ok(scene.serve.admin(Request::post("/clusters/one/clear", "")).await);
-    let (_, trail) = scene.send(Request::post("/openai/deployments/alias/chat/completions?x=1", "{}")).await;
-    assert!(trail.to_string().starts_with("one(503)"), "{trail}");
-    assert_eq!(scene.provider("one").seen().pop().unwrap().path, "/openai/deployments/vendor-a-model/chat/completions?x=1");
-}
-
-#[tokio::test]
-async fn what_has_its_name_already_is_not_even_shown_and_the_rest_passes_untouched() {
-    let scene = Scene::with_catalog(NAMES, &[("one", 503), ("two", 503), ("three", 200)], vec![]).await;
-    for cluster in ["one", "two"] {
-        ok(scene.serve.admin(Request::post(&format!("/clusters/{cluster}/cool"), "")).await);
-    }
-    assert!(scene.way().await.starts_with("three(200)"));
-    assert_eq!(scene.metric("cascade_upstream_rewrites_total{result=\"unchanged\"}").await, 1.0);
-    let compressed = Request::post("/v1/chat/completions", "\u{1f}garbage").header("content-encoding", "gzip");
-    let (response, _) = scene.send(compressed).await;
-    assert_ne!(response.status, 500);
-    assert_eq!(scene.provider("one").seen().pop().unwrap().body, "\u{1f}garbage".as_bytes(), "the static chain, as it came");
-    assert!(scene.metric("cascade_upstream_rewrites_total{result=\"compressed\"}").await >= 1.0);
 }
 
 #[tokio::test]

@@ -147,6 +147,27 @@ async fn the_full_example_learns_from_attempts_and_renames_models_beside_a_crede
     assert!(clusters.contains("rate_limited") && clusters.contains("gpt-4o"), "the token came back: {clusters}");
 }
 
+// Fact 38
+#[tokio::test]
+async fn a_cluster_with_filters_of_its_own_that_does_not_list_the_upstream_role_is_skipped_by_it() {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let (catalog, settings) = (format!("{root}/catalogs/quickstart"), format!("{root}/examples/envoy/full.cascade.yaml"));
+    let scratch = ok(Scratch::new());
+    let serve = ok(Serve::start(Path::new(CASCADE), scratch.path(), &["--catalog", &catalog, "--config", &settings]).await);
+    let (yaml, providers) = prepare("full").await;
+    let by_port = "{socket_address: {address: 127.0.0.1, port_value: 50051}}";
+    let by_path = serve.grpc().to_string().replace("unix:", "{pipe: {path: ") + "}}";
+    let own = "        http_filters:\n        - *rename\n";
+    assert_eq!(yaml.matches(own).count(), 1, "the example lists it");
+    let yaml = yaml.replace(own, "        http_filters:\n").replace(by_port, &by_path);
+    let envoy = ok(Envoy::start_with(&yaml).await);
+    let request = Request::post("/v1/chat/completions", r#"{"model":"claude-sonnet","messages":[]}"#);
+    assert_eq!(ok(envoy.send(request).await).1.to_string(), "anthropic_main(200)");
+    let seen = providers.iter().find(|provider| provider.name() == "anthropic_main").unwrap().seen().pop().unwrap();
+    assert_eq!(seen.header("x-api-key"), Some("replace-me"));
+    assert_eq!(seen.model().as_deref(), Some("claude-sonnet"), "not renamed, and without a word");
+}
+
 /// A cluster that Envoy lacks ends requests with 503 (fact 14), so no shipped catalog may name one that the examples lack.
 #[test]
 fn every_shipped_catalog_for_these_examples_names_only_their_clusters() {

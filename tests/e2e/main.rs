@@ -24,6 +24,7 @@ mod examples;
 mod failures;
 mod headers_only;
 mod life;
+mod names;
 mod overrides;
 mod paths;
 mod picks;

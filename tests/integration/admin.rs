@@ -50,6 +50,10 @@ async fn a_request_is_explained_as_the_command_line_explains_it() {
     let (code, out, _) = crate::process::run(&[&command[..], &["--format", "json"]].concat());
     assert_eq!(code, Some(0));
     assert_eq!(serde_json::from_str::<serde_json::Value>(&out).unwrap(), answer);
+    // A state of health may be given along; without one it is that of the moment.
+    let supposed = r#"{"model": "m", "tenant": "acme", "cooling": ["left"]}"#;
+    let answer = http::post(&admin, "/explain", supposed).await.json();
+    assert_eq!((&answer["health"], &answer["chain"][0]["name"]), (&"reordered".into(), &"backup".into()), "{answer}");
     // What is not given is read from headers and body.
     let body = r#"{"headers": {"x-session-id": "secret-session"}, "body": {"model": "m"}}"#;
     let answer = http::post(&admin, "/explain", body).await;

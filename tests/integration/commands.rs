@@ -125,3 +125,32 @@ fn the_schema_of_the_catalog_is_the_committed_one_and_that_of_the_settings_descr
     assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&serde_json::json!({"catalog": {"refresh": "1m"}})), "{out}");
     assert!(!jsonschema::validator_for(&schema).unwrap().is_valid(&serde_json::json!({"catalogue": {}})), "{out}");
 }
+
+#[test]
+fn explain_supposes_that_clusters_cool_and_says_what_that_changes() {
+    let home = Home::with_catalog("one");
+    home.write("catalog.yaml", &good("one").replace(", drained: true", ""));
+    let source = home.text("catalog.yaml");
+    let explain = |cooling: &[&str], format: &str| {
+        let more: Vec<&str> = cooling.iter().flat_map(|cluster| ["--cooling", cluster]).collect();
+        let (code, out, _) = run(&[&["explain", "--catalog", &source, "--model", "m", "--format", format], &more[..]].concat());
+        assert_eq!(code, Some(0), "{out}");
+        out
+    };
+    for (cooling, health, first, told) in [
+        (&[][..], "as_written", "both", ""),
+        (&["left"], "reordered", "both", "cooling: left, so each leaves its group"),
+        (&["left", "right"], "reordered", "backup", "cooling: left, right, so each leaves its group"),
+        (&["left=alias", "right"], "reordered", "backup", "cooling: left, right"),
+        (&["left", "right", "spare"], "all_cooling", "both", "the chain stays as written"),
+        (&["spare"], "as_written", "both", ""),
+        (&["nobody"], "as_written", "both", "nobody, which is no cluster of the catalog"),
+        (&["left=nothing"], "as_written", "both", "nothing on left, which is no model of the catalog"),
+    ] {
+        let answer: serde_json::Value = serde_json::from_str(&explain(cooling, "json")).unwrap();
+        assert_eq!((&answer["health"], &answer["chain"][0]["name"]), (&health.into(), &first.into()), "{cooling:?}: {answer}");
+        let said: Vec<&str> = answer["considered"].as_array().unwrap().iter().filter_map(|it| it["result"].as_str()).collect();
+        assert!(said.iter().any(|said| said.contains(told)), "{cooling:?}: {said:?}");
+        assert!(explain(cooling, "text").contains(told), "{cooling:?}");
+    }
+}

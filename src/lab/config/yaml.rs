@@ -14,6 +14,7 @@ impl EnvoySetup {
         let clusters: String = self.clusters.iter().map(|cluster| self.provider(cluster)).collect();
         format!(
             r#"admin: {{address: {{socket_address: {{address: 127.0.0.1, port_value: 0}}}}}}
+node: {{id: laboratory, cluster: laboratory}}
 static_resources:
   listeners:
   - name: ingress
@@ -164,17 +165,17 @@ static_resources:
     }
 
     fn provider(&self, cluster: &Cluster) -> String {
-        let status = if cluster.unhealthy { ", health_status: UNHEALTHY" } else { "" };
-        let mut levels = vec![locality(&cluster.hosts, 0, status)];
-        levels.extend(cluster.last_resort.map(|host| locality(&[host], 1, "")));
         let panic = cluster.panic_threshold.map_or(String::new(), panic_threshold);
         let breaker =
             self.max_retries.map_or(String::new(), |max| format!(", circuit_breakers: {{thresholds: [{{max_retries: {max}}}]}}"));
-        format!(
-            "  - {{name: {name}, type: STATIC, connect_timeout: 1s{panic}{breaker},\n     load_assignment: {{cluster_name: {name}, endpoints: [{levels}]}}}}\n",
-            name = cluster.name,
-            levels = levels.join(", "),
-        )
+        let endpoints = match &cluster.followed {
+            None => format!("type: STATIC, load_assignment: {}", cluster.load_assignment()),
+            Some(file) => format!(
+                "type: EDS, eds_cluster_config: {{eds_config: {{resource_api_version: V3, path_config_source: {{path: '{}'}}}}}}",
+                file.display()
+            ),
+        };
+        format!("  - {{name: {}, connect_timeout: 1s{panic}{breaker},\n     {endpoints}}}\n", cluster.name)
     }
 
     fn processor(&self) -> String {
@@ -204,6 +205,22 @@ static_resources:
     load_assignment: {{cluster_name: processor, endpoints: [{{lb_endpoints: [{{endpoint: {{address: {address}}}}}]}}]}}{watch}
 "#
         )
+    }
+}
+
+impl Cluster {
+    fn load_assignment(&self) -> String {
+        let status = if self.unhealthy { ", health_status: UNHEALTHY" } else { "" };
+        let mut levels = vec![locality(&self.hosts, 0, status)];
+        levels.extend(self.last_resort.map(|host| locality(&[host], 1, "")));
+        format!("{{cluster_name: {}, endpoints: [{}]}}", self.name, levels.join(", "))
+    }
+
+    /// The hosts as the content of a file that Envoy follows: YAML, to be put in place by a rename.
+    #[must_use]
+    pub fn assignment(&self) -> String {
+        let kind = "\"@type\": type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
+        self.load_assignment().replacen('{', &format!("resources:\n- {{{kind}, "), 1)
     }
 }
 
