@@ -149,7 +149,7 @@ fn with_feedback(criterion: &mut Criterion, snapshot: Snapshot) {
     store.accept(&Arc::new(snapshot), SystemTime::now());
     let Ok(keys) = Keys::random() else { return };
     let monitor = Arc::new(Monitor::new(health::Policy::default()));
-    let log = AccessLog::new(&Settings::default(), store, monitor.clone(), metrics, keys.clone());
+    let log = AccessLog::new(&Settings::default(), store, monitor.clone(), metrics, keys.clone(), None);
     let token = Token { model: Some("m".to_owned()), own_name: true, length: None, session: None }.seal(&keys, monitor.now());
     for (title, status) in [("an entry that succeeded", 200), ("an entry that was limited", 429)] {
         let entry = entry(status, &token.clone().unwrap_or_default());

@@ -4,6 +4,7 @@
 mod cached;
 mod flight;
 mod http;
+mod learning;
 pub mod memory;
 mod redis;
 
@@ -16,6 +17,8 @@ use serde_json::{Value, json};
 
 pub use self::cached::Cached;
 pub use self::http::Http;
+use self::learning::Learning;
+pub use self::learning::Served;
 pub use self::memory::Memory;
 pub use self::redis::Redis;
 use crate::session::template::Template;
@@ -60,6 +63,8 @@ pub struct Sessions {
     pub template: Template,
     /// Of the remote ones.
     cache: Option<Arc<Cached>>,
+    /// While `session.learn` is on.
+    learning: Option<Learning>,
 }
 
 impl Sessions {
@@ -69,23 +74,64 @@ impl Sessions {
     /// # Errors
     /// A client cannot be made.
     pub fn open(settings: &Session, metrics: &Arc<Metrics>) -> Result<Option<Self>, String> {
-        let (kind, remote, template): (_, Arc<dyn Directory>, _) = match &settings.directory {
+        let Session { capacity, ttl, negative_ttl, timeout, learn, .. } = *settings;
+        let memory = || Arc::new(Memory::new(capacity, ttl, negative_ttl));
+        let learning = |memory| Learning::new(memory, ttl, Arc::clone(metrics));
+        let cached = |remote, memory| Arc::new(Cached::new(remote, memory, settings, Arc::clone(metrics)));
+        Ok(Some(match &settings.directory {
             settings::Directory::None => return Ok(None),
             settings::Directory::Memory(template) => {
-                let memory = Arc::new(Memory::new(settings.capacity, settings.ttl, settings.negative_ttl));
-                return Ok(Some(Self { kind: "memory", asked: memory, template: template.clone(), cache: None }));
+                let memory = memory();
+                let learning = learn.then(|| learning(Arc::clone(&memory)));
+                Self { kind: "memory", asked: memory, template: template.clone(), cache: None, learning }
             }
-            settings::Directory::Http(template) => ("http", Arc::new(Http::new(settings.timeout)?), template.clone()),
-            settings::Directory::Redis { url, key } => ("redis", Arc::new(Redis::new(url, settings.timeout)?), key.clone()),
-        };
-        let cached = Arc::new(Cached::new(remote, settings, Arc::clone(metrics)));
-        Ok(Some(Self { kind, asked: cached.clone(), template, cache: Some(cached) }))
+            settings::Directory::Http(template) => {
+                let cached = cached(Arc::new(Http::new(timeout)?), memory());
+                // The directory's answers stay apart from what is learned: it has the first word.
+                let learning = learn.then(|| learning(memory()));
+                Self { kind: "http", asked: cached.clone(), template: template.clone(), cache: Some(cached), learning }
+            }
+            settings::Directory::Redis { url, key } => {
+                let (redis, memory) = (Redis::new(url, timeout, ttl)?, memory());
+                let cached = cached(Arc::new(redis.clone()), Arc::clone(&memory));
+                let learning = learn.then(|| learning(memory).shared(redis, timeout));
+                Self { kind: "redis", asked: cached.clone(), template: key.clone(), cache: Some(cached), learning }
+            }
+        }))
     }
 
     /// Starts to ask.
     #[must_use]
     pub fn look_up(&self, key: &str) -> Lookup {
         self.asked.look_up(key)
+    }
+
+    /// What counts where the directory has said this: what was learned, if it knows nothing itself.
+    #[must_use]
+    pub fn recall(&self, key: &str, said: Answer) -> Answer {
+        let is_known = matches!(said, Answer::Placed(_) | Answer::NotAsked);
+        // A directory in memory has said it all.
+        let learned = self.learning.as_ref().filter(|_| !is_known && self.cache.is_some());
+        learned.and_then(|learning| learning.memory.get(key)).unwrap_or(said)
+    }
+
+    /// True if what serves a session is remembered.
+    #[must_use]
+    pub fn learns(&self) -> bool {
+        self.learning.is_some()
+    }
+
+    /// True if nothing can be learned from a success of this cluster: it is known already.
+    #[must_use]
+    pub fn knows(&self, key: &str, cluster: &str) -> bool {
+        self.learning.as_ref().is_none_or(|learning| learning.knows(key, cluster))
+    }
+
+    /// Remembers what served the session.
+    pub fn learn(&self, key: &str, served: Served) {
+        if let Some(learning) = &self.learning {
+            learning.learn(key, served);
+        }
     }
 
     /// The directory's state for people.
@@ -98,6 +144,9 @@ impl Sessions {
             status["failures_since"] = json!(failures);
             status["last_error"] = json!(last.map(Fault::as_str));
             status["cached"] = json!(cache.len());
+        }
+        if let Some(learning) = &self.learning {
+            status["learned"] = json!({"remembered": learning.memory.len(), "failures_since": learning.failures()});
         }
         status
     }

@@ -213,6 +213,7 @@ impl<'a> Explanation<'a> {
                 "selected_endpoint": placement.endpoint,
                 "endpoint_metadata": placement.metadata,
                 "ttl_seconds": placement.ttl.map(|ttl| ttl.as_secs()),
+                "learned": placement.learned,
             }),
             Answer::Unknown | Answer::Unavailable(_) => json!({"answer": self.directory.as_str()}),
         }

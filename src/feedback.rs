@@ -1,8 +1,9 @@
 //! What Envoy tells of attempts: its access log, received on the gRPC port and off every request's path, classified, and turned
-//! into health. Decisions read the health; nothing here decides about a request.
+//! into health, and into sessions that come back to what served them. Decisions read both; nothing here decides about a request.
 
 pub mod classify;
 mod codec;
+mod learn;
 pub mod monitor;
 mod retry_after;
 pub mod service;

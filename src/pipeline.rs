@@ -9,10 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use self::affinity::Affinity;
+use self::affinity::{Affinity, Asked};
 use crate::catalog::snapshot::Snapshot;
 use crate::catalog::store::Store;
-use crate::directory::Lookup;
 use crate::encode::reply::Answer;
 use crate::encode::{self, Decision};
 use crate::explain::Rules;
@@ -128,7 +127,7 @@ pub struct Judgement {
     spoofed: [bool; 3],
     /// The directory is still to be asked.
     asks: bool,
-    asked: Option<Lookup>,
+    asked: Option<Asked>,
     /// A late refusal is decided once.
     refused: bool,
     /// Our own time so far, without waiting for the client.
@@ -241,7 +240,9 @@ impl Judgement {
         }
         let model = self.snapshot.as_deref().zip(resolution.model).map(|(snapshot, id)| snapshot.model(id).name.to_string());
         let own_name = matches!((&facts.model, &model), (Found::Value(sent), Some(name)) if sent == name);
-        Token { model, own_name, length: self.length, session: None }.seal(&self.pipeline.keys, self.pipeline.monitor.now())
+        let affinity = &self.pipeline.affinity;
+        let session = self.snapshot.as_deref().and_then(|snapshot| affinity.to_remember(snapshot, facts, resolution));
+        Token { model, own_name, length: self.length, session }.seal(&self.pipeline.keys, self.pipeline.monitor.now())
     }
 
     fn record(&mut self, facts: &Facts, resolution: &Resolution, id: &str, start: Instant) {

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// The longest answer that is read, in bytes.
 pub const MAX_ANSWER: usize = 64 * 1024;
@@ -95,6 +95,28 @@ pub struct Placement {
     pub metadata: Option<Box<Map<String, Value>>>,
     /// How long the answer holds, if the directory says so.
     pub ttl: Option<Duration>,
+    /// Nobody's word but what served the session last: `backend` is a cluster, whatever groups are called.
+    pub learned: bool,
+}
+
+impl Placement {
+    /// What served a session, to be remembered for so long.
+    #[must_use]
+    pub fn learned(cluster: &str, endpoint: Option<&str>, ttl: Duration) -> Self {
+        let (backend, endpoint) = (Some(Box::from(cluster)), endpoint.map(Box::from));
+        Self { backend, endpoint, metadata: None, ttl: Some(ttl), learned: true }
+    }
+
+    /// As directories keep it; how long it holds is theirs to know.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut text = Map::new();
+        text.extend(self.backend.as_deref().map(|name| ("selected_backend".to_owned(), json!(name))));
+        text.extend(self.endpoint.as_deref().map(|list| ("selected_endpoint".to_owned(), json!(list))));
+        text.extend(self.metadata.as_deref().map(|entry| ("endpoint_metadata".to_owned(), json!(entry))));
+        text.extend(self.learned.then(|| ("learned".to_owned(), json!(true))));
+        Value::Object(text)
+    }
 }
 
 /// Reads a directory's answer. One that names nothing is a session that nobody holds.
@@ -131,7 +153,8 @@ pub fn parse(bytes: &[u8]) -> Answer {
     if backend.is_none() && endpoint.is_none() && metadata.is_none() {
         return Answer::Unknown;
     }
-    Answer::Placed(Arc::new(Placement { backend, endpoint, metadata, ttl }))
+    let learned = answer.get("learned") == Some(&Value::Bool(true));
+    Answer::Placed(Arc::new(Placement { backend, endpoint, metadata, ttl, learned }))
 }
 
 fn addresses(list: &str) -> Option<Box<str>> {
@@ -169,6 +192,15 @@ mod tests {
         assert_eq!(placement.endpoint.as_deref(), Some("10.0.0.1:80,[::1]:9000"));
         assert_eq!(json!(placement.metadata.unwrap()), json!({"proc": "p1"}));
         assert_eq!(placement.ttl, Some(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn what_was_learned_comes_back_as_it_was_and_nobody_else_says_so_by_chance() {
+        let hour = Duration::from_secs(3600);
+        for learned in [Placement::learned("a", None, hour), Placement::learned("a", Some("[::1]:9000"), hour)] {
+            assert_eq!(placed(&learned.to_json()), Placement { ttl: None, ..learned });
+        }
+        assert!(!placed(&json!({"selected_backend": "a", "learned": "yes"})).learned);
     }
 
     #[test]

@@ -148,6 +148,8 @@ pub struct Session {
     pub negative_ttl: Duration,
     /// How many answers are remembered.
     pub capacity: u64,
+    /// What served a session is remembered. There is a directory then, and feedback is on.
+    pub learn: bool,
     pub on_unavailable: OnTrouble,
 }
 
@@ -281,6 +283,7 @@ impl Default for Session {
             ttl: Duration::from_secs(30),
             negative_ttl: Duration::from_secs(1),
             capacity: 100_000,
+            learn: false,
             on_unavailable: OnTrouble::PassThrough,
         }
     }

@@ -60,8 +60,10 @@ const WALLS: &[(&str, &[&str])] = &[
     ("telemetry", &["catalog", "names", "outcome", "session", "settings", "diagnostic"]),
     // The shell of sessions: whom to ask, how long an answer holds.
     ("directory", &["session", "settings", "telemetry"]),
-    // What Envoy tells of attempts becomes health.
+    // What Envoy tells of attempts becomes health, and sessions that come back to what served them.
     ("feedback", &["catalog", "health", "proto", "secret", "settings", "telemetry"]),
+    ("feedback/learn", &["catalog", "directory", "proto", "resolve", "telemetry"]),
+    ("feedback/service", &["catalog", "directory", "health", "proto", "secret", "settings", "telemetry"]),
     // The shell of the catalog: files, URLs, time.
     ("catalog/store", &["telemetry"]),
     ("catalog/watch", &["catalog", "diagnostic", "expectations", "explain", "settings", "telemetry"]),

@@ -66,7 +66,7 @@ fn answer(arguments: &Explain) -> Result<String, Trouble> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| said(error.to_string()))?;
     let sessions = runtime.block_on(async { Sessions::open(&settings.session, &Arc::new(Metrics::new())) }).map_err(said)?;
-    let affinity = Affinity::new(&settings, sessions, keys.clone());
+    let affinity = Affinity::new(&settings, sessions.map(Arc::new), keys.clone());
     let session =
         |facts: &Facts| runtime.block_on(async { affinity.state(facts, affinity.ask(&accepted.snapshot, facts)).await });
     let hide = |session: &str| keys.hide(session);

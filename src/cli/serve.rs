@@ -151,8 +151,8 @@ fn parts(
     secrets: Secrets,
 ) -> Result<Parts<Processor>, String> {
     let Secrets { keys, admin_tokens } = secrets.follow(&settings);
-    let sessions = Sessions::open(&settings.session, &metrics)?;
-    let affinity = Arc::new(Affinity::new(&settings, sessions, keys.clone()));
+    let sessions = Sessions::open(&settings.session, &metrics)?.map(Arc::new);
+    let affinity = Arc::new(Affinity::new(&settings, sessions.clone(), keys.clone()));
     let shared = settings.feedback.share.as_ref().map(|settings| share::open(settings, &metrics)).transpose()?;
     let (outlet, share) = shared.unzip();
     let monitor = Arc::new(Monitor::new(settings.feedback.cooling).telling(outlet));
@@ -163,7 +163,7 @@ fn parts(
     let feedback = settings
         .feedback
         .enabled
-        .then(|| AccessLog::new(&settings, store.clone(), monitor.clone(), metrics.clone(), keys.clone()));
+        .then(|| AccessLog::new(&settings, store.clone(), monitor.clone(), metrics.clone(), keys.clone(), sessions));
     let pipeline = Pipeline::new(&settings, store.clone(), metrics.clone(), keys.clone(), monitor.clone(), affinity.clone());
     let max_message = usize::try_from(settings.server.max_message).unwrap_or(usize::MAX);
     let processor = Processor::new(Arc::new(pipeline), max_message);

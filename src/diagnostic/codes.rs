@@ -29,6 +29,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("fail-open-ignored", "`fail: open` beside restrictions"),
     ("failing-test", "a test of the catalog fails"),
     ("key-taken", "one API key of two tenants"),
+    ("learns-nothing", "`session.learn` without what it learns from"),
     ("limits-disagree", "a limit that another one makes pointless"),
     ("matches-nothing", "the pattern of an invariant matches nothing"),
     ("misplaced-model-chain", "`model_chain` where there is no model's chain that it could stand for"),

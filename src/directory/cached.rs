@@ -29,7 +29,7 @@ pub struct Cached {
 /// What a lookup leaves behind.
 #[derive(Debug)]
 struct Core {
-    memory: Memory,
+    memory: Arc<Memory>,
     timeout: Duration,
     flying: Semaphore,
     metrics: Arc<Metrics>,
@@ -42,9 +42,9 @@ struct Core {
 impl Cached {
     /// Must be called inside a runtime, which runs the lookups.
     #[must_use]
-    pub fn new(remote: Arc<dyn Directory>, settings: &Session, metrics: Arc<Metrics>) -> Self {
+    pub fn new(remote: Arc<dyn Directory>, memory: Arc<Memory>, settings: &Session, metrics: Arc<Metrics>) -> Self {
         let core = Core {
-            memory: Memory::new(settings.capacity, settings.ttl, settings.negative_ttl),
+            memory,
             timeout: settings.timeout,
             flying: Semaphore::new(MAX_FLYING),
             metrics,
@@ -101,7 +101,8 @@ impl Core {
                 }
             }
         }
-        self.memory.put(key, &answer);
+        // What was learned while this lookup was under way is newer than what it found.
+        let answer = self.memory.offer(key, answer);
         self.metrics.sessions_cached(self.memory.len());
         answer
     }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, EntryAction, EntryResult};
 use sha2::{Digest, Sha256};
 
 use super::{Directory, Lookup};
@@ -35,11 +35,17 @@ impl Memory {
     /// What is remembered of the session.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Answer> {
+        Some(self.find(key)?.0)
+    }
+
+    /// The same, and how long it still holds.
+    #[must_use]
+    pub fn find(&self, key: &str) -> Option<(Answer, Duration)> {
         let hash = hash(key);
         let (answer, until) = self.answers.get(&hash)?;
         let now = Instant::now();
         if now < until {
-            return Some(answer);
+            return Some((answer, until - now));
         }
         self.answers.remove_if(&hash, |(_, until)| *until <= now);
         None
@@ -47,14 +53,38 @@ impl Memory {
 
     /// Remembers an answer. That a directory was away is not worth remembering.
     pub fn put(&self, key: &str, answer: &Answer) {
+        if let Some(holds) = self.holds(answer) {
+            self.answers.insert(hash(key), (answer.clone(), Instant::now() + holds));
+        }
+    }
+
+    /// The same for an answer that was long on its way: what has come in meanwhile is newer and stays. Gives what counts.
+    pub fn offer(&self, key: &str, answer: Answer) -> Answer {
+        let Some(holds) = self.holds(&answer) else { return self.get(key).unwrap_or(answer) };
+        let now = Instant::now();
+        let entry = self.answers.entry(&hash(key), None, |_, (known, until)| match now < *until {
+            true => EntryAction::Retain(known.clone()),
+            false => EntryAction::ReplaceWithGuard,
+        });
+        match entry {
+            EntryResult::Retained(known) => known,
+            EntryResult::Vacant(room) | EntryResult::Replaced(room, _) => match room.insert((answer.clone(), now + holds)) {
+                Ok(()) => answer,
+                // Something was put here this very moment.
+                Err(_) => self.get(key).unwrap_or(answer),
+            },
+            EntryResult::Removed(..) | EntryResult::Timeout => answer,
+        }
+    }
+
+    /// `None`: it is not worth remembering.
+    fn holds(&self, answer: &Answer) -> Option<Duration> {
         let holds = match answer {
             Answer::Placed(placement) => placement.ttl.unwrap_or(self.placed),
             Answer::Unknown => self.unknown,
-            Answer::NotAsked | Answer::Unavailable(_) => return,
+            Answer::NotAsked | Answer::Unavailable(_) => return None,
         };
-        if !holds.is_zero() {
-            self.answers.insert(hash(key), (answer.clone(), Instant::now() + holds));
-        }
+        Some(holds).filter(|holds| !holds.is_zero())
     }
 
     /// How many answers it holds, counting those whose time is over until they are asked for or make room.

@@ -1,13 +1,16 @@
 //! A directory in Redis or Valkey: `GET` of the key, whose value is the answer's JSON. One connection serves every lookup and is
-//! made anew in the background when it breaks.
+//! made anew in the background when it breaks. What is learned is written here too, but never over somebody else's word that the
+//! session lives where it was served.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, RedisError};
 
+use super::learning::{Outcome, Served, Verdict, judge};
 use super::{Directory, Lookup};
-use crate::session::{Answer, Fault, parse};
+use crate::session::{Answer, Fault, Placement, parse};
 
 /// The shortest time in which a connection can be made: a lookup's own limit may be shorter than a handshake.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -15,6 +18,8 @@ const CONNECT: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Redis {
     connection: ConnectionManager,
+    /// How long a placement holds that does not say so itself.
+    ttl: Duration,
 }
 
 impl std::fmt::Debug for Redis {
@@ -28,7 +33,7 @@ impl Redis {
     ///
     /// # Errors
     /// The URL is none of a Redis.
-    pub fn new(url: &str, timeout: Duration) -> Result<Self, String> {
+    pub fn new(url: &str, timeout: Duration, ttl: Duration) -> Result<Self, String> {
         let said = |error: RedisError| format!("session.url: {error}");
         let config = ConnectionManagerConfig::new()
             .set_response_timeout(Some(timeout))
@@ -37,7 +42,60 @@ impl Redis {
             .set_number_of_retries(0);
         let client = Client::open(url).map_err(said)?;
         let connection = ConnectionManager::new_lazy_with_config(client, config).map_err(said)?;
-        Ok(Self { connection })
+        Ok(Self { connection, ttl })
+    }
+
+    /// The answer, and how long Redis still keeps it: not at all if nothing is there. `None`: for ever.
+    async fn ask(&self, key: &str) -> Result<(Answer, Option<Duration>), Fault> {
+        let mut connection = self.connection.clone();
+        let mut both = redis::pipe();
+        both.cmd("GET").arg(key).cmd("PTTL").arg(key);
+        let (value, left): (Option<Vec<u8>>, i64) = both.query_async(&mut connection).await.map_err(|error| fault(&error))?;
+        // -1: it does not expire; -2: it did just now.
+        let left = (left != -1).then(|| Duration::from_millis(u64::try_from(left).unwrap_or_default()));
+        match value {
+            Some(value) => Ok((self.at_most(parse(&value), left), left)),
+            None => Ok((Answer::Unknown, Some(Duration::ZERO))),
+        }
+    }
+
+    /// No answer is remembered longer than Redis keeps it.
+    fn at_most(&self, answer: Answer, left: Option<Duration>) -> Answer {
+        match (answer, left) {
+            (Answer::Placed(placement), Some(left)) => {
+                let ttl = placement.ttl.unwrap_or(self.ttl).min(left);
+                Answer::Placed(Arc::new(Placement { ttl: Some(ttl), ..Arc::unwrap_or_clone(placement) }))
+            }
+            (answer, _) => answer,
+        }
+    }
+
+    /// Remembers what served the session, unless what stands there is as good or of somebody else.
+    ///
+    /// # Errors
+    /// Redis does not answer, or something stands there that is no placement.
+    pub(super) async fn learn(&self, key: &str, served: &Served) -> Result<Outcome, Fault> {
+        let (known, left) = self.ask(key).await?;
+        if let Answer::Unavailable(fault) = known {
+            return Err(fault);
+        }
+        // One that does not expire has all its time left.
+        let verdict = judge(&known, left.unwrap_or(Duration::MAX), served, self.ttl);
+        if verdict == Verdict::Keep {
+            return Ok(Outcome::Kept(known));
+        }
+        let value = served.placement(self.ttl).to_json().to_string();
+        let mut set = redis::cmd("SET");
+        set.arg(key).arg(value).arg("PX").arg(u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX).max(1));
+        if left == Some(Duration::ZERO) {
+            // Who writes first in this moment is right.
+            set.arg("NX");
+        }
+        let set: Result<Option<String>, RedisError> = set.query_async(&mut self.connection.clone()).await;
+        match set.map_err(|error| fault(&error))? {
+            Some(_) => Ok(verdict.into()),
+            None => Ok(Outcome::Kept(self.ask(key).await?.0)),
+        }
     }
 }
 
@@ -53,13 +111,11 @@ fn fault(error: &RedisError) -> Fault {
 
 impl Directory for Redis {
     fn look_up(&self, key: &str) -> Lookup {
-        let (mut connection, key) = (self.connection.clone(), key.to_owned());
+        let (this, key) = (self.clone(), key.to_owned());
         Lookup::Pending(Box::pin(async move {
-            let command = redis::cmd("GET").arg(key).to_owned();
-            match command.query_async::<Option<Vec<u8>>>(&mut connection).await {
-                Ok(Some(value)) => parse(&value),
-                Ok(None) => Answer::Unknown,
-                Err(error) => Answer::Unavailable(fault(&error)),
+            match this.ask(&key).await {
+                Ok((answer, _)) => answer,
+                Err(fault) => Answer::Unavailable(fault),
             }
         }))
     }

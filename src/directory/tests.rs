@@ -1,5 +1,6 @@
 //! One contract for every directory, each the real thing: HTTP over a socket, Redis as a server of its own.
 
+mod learning;
 mod suite;
 mod trouble;
 
@@ -26,8 +27,12 @@ fn settings() -> Session {
     Session { timeout: PATIENCE, ..Session::default() }
 }
 
+fn memory(settings: &Session) -> Arc<Memory> {
+    Arc::new(Memory::new(settings.capacity, settings.ttl, settings.negative_ttl))
+}
+
 fn cached(remote: Arc<dyn Directory>, settings: &Session) -> Cached {
-    Cached::new(remote, settings, Arc::new(Metrics::new()))
+    Cached::new(remote, memory(settings), settings, Arc::new(Metrics::new()))
 }
 
 /// A directory over HTTP that knows what it is told, counts, and can be made to wait.
@@ -137,9 +142,13 @@ impl RedisServer {
     }
 
     async fn set(&self, key: &str, value: &str) {
+        self.ask::<()>(::redis::cmd("SET").arg(key).arg(value)).await;
+    }
+
+    async fn ask<T: ::redis::FromRedisValue>(&self, command: &::redis::Cmd) -> T {
         let client = ::redis::Client::open(self.url()).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-        ::redis::cmd("SET").arg(key).arg(value).query_async::<()>(&mut connection).await.unwrap();
+        command.query_async(&mut connection).await.unwrap()
     }
 }
 

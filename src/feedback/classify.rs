@@ -73,6 +73,8 @@ pub struct Attempt<'a> {
     pub cluster: &'a str,
     pub class: Class,
     pub retry_after: Option<Duration>,
+    /// The provider has done what the request wanted.
+    pub is_served: bool,
 }
 
 /// Reads an entry; `None` if it tells of no attempt, or of one that has an entry of its own.
@@ -97,7 +99,9 @@ pub fn read<'a>(entry: &'a HttpLogEntry, statuses: &[u16], now: Moment) -> Optio
         Class::RateLimited => entry.response_header("retry-after").and_then(|text| retry_after::parse(text, now)),
         _ => None,
     };
-    Some(Attempt { cluster, class, retry_after })
+    // A redirect is an answer, but nobody was served.
+    let is_served = class == Class::Success && (200..300).contains(&status);
+    Some(Attempt { cluster, class, retry_after, is_served })
 }
 
 fn classify(flags: ResponseFlags, status: u32, statuses: &[u16]) -> Class {
@@ -209,6 +213,37 @@ mod tests {
             super::read(&entry, &[429, 503], Moment(0)).unwrap().retry_after
         };
         assert_eq!((read(429), read(503)), (Some(Duration::from_secs(3)), None));
+    }
+
+    #[test]
+    fn only_a_success_that_did_what_was_wanted_has_served() {
+        let is_served =
+            |status, flags| read(&entry(status, pb::AccessLogType::UpstreamEnd, flags), &[503], Moment(0)).unwrap().is_served;
+        assert!(is_served(200, pb::ResponseFlags::default()) && is_served(204, pb::ResponseFlags::default()));
+        for status in [0, 101, 307, 404, 429, 500, 503] {
+            assert!(!is_served(status, pb::ResponseFlags::default()), "{status}");
+        }
+        let broke_off = pb::ResponseFlags { upstream_connection_termination: true, ..Default::default() };
+        let client_left = pb::ResponseFlags { downstream_connection_termination: true, ..Default::default() };
+        assert!(!is_served(200, broke_off) && !is_served(200, client_left));
+    }
+
+    #[test]
+    fn the_endpoint_is_where_the_attempt_went() {
+        use envoy_types::pb::envoy::config::core::v3 as core;
+        let at = |address: &str, port: u32| {
+            let port = core::socket_address::PortSpecifier::PortValue(port);
+            let address = core::SocketAddress { address: address.to_owned(), port_specifier: Some(port), ..Default::default() };
+            let address = core::Address { address: Some(core::address::Address::SocketAddress(address)) };
+            let common = pb::AccessLogCommon { upstream_remote_address: Some(address), ..Default::default() };
+            let entry = pb::HttpAccessLogEntry { common_properties: Some(common), ..Default::default() };
+            let entry = HttpLogEntry::decode(entry.encode_to_vec().as_slice()).unwrap();
+            entry.endpoint().map(|endpoint| endpoint.to_string())
+        };
+        assert_eq!(at("10.0.0.1", 8000).as_deref(), Some("10.0.0.1:8000"));
+        assert_eq!(at("::1", 8000).as_deref(), Some("[::1]:8000"));
+        assert_eq!((at("host", 80), at("10.0.0.1", 0), at("10.0.0.1", 70_000)), (None, None, None));
+        assert_eq!(HttpLogEntry::default().endpoint(), None);
     }
 
     #[test]

@@ -17,10 +17,13 @@ use tower::Service;
 
 use super::classify::{self, Class};
 use super::codec::LogCodec;
+use super::learn::Learner;
 use super::monitor::Monitor;
 use super::token::Token;
 use crate::catalog::store::Store;
-use crate::proto::{HttpLogEntries, LogMessage};
+use crate::directory::Sessions;
+use crate::health::Moment;
+use crate::proto::{HttpLogEntries, HttpLogEntry, LogMessage};
 use crate::secret::Keys;
 use crate::settings::Settings;
 use crate::telemetry::Metrics;
@@ -44,13 +47,25 @@ struct Reader {
     monitor: Arc<Monitor>,
     metrics: Arc<Metrics>,
     keys: Keys,
+    /// While sessions are learned.
+    learner: Option<Learner>,
     seen: Mutex<Remembered>,
 }
 
 impl AccessLog {
+    /// `sessions`: where what serves them is remembered, if it learns.
     #[must_use]
-    pub fn new(settings: &Settings, store: Arc<Store>, monitor: Arc<Monitor>, metrics: Arc<Metrics>, keys: Keys) -> Self {
+    pub fn new(
+        settings: &Settings,
+        store: Arc<Store>,
+        monitor: Arc<Monitor>,
+        metrics: Arc<Metrics>,
+        keys: Keys,
+        sessions: Option<Arc<Sessions>>,
+    ) -> Self {
+        let learner = sessions.filter(|sessions| sessions.learns());
         Self(Arc::new(Reader {
+            learner: learner.map(|sessions| Learner { sessions, metrics: metrics.clone() }),
             log_name: settings.feedback.log_name.clone(),
             statuses: settings.feedback.statuses.clone(),
             decision_header: settings.publish.decision_header.clone(),
@@ -126,21 +141,29 @@ impl Reader {
         let Some(entry) = HttpLogEntries::decode_entry(bytes) else { return };
         let now = self.monitor.now();
         let Some(attempt) = classify::read(&entry, &self.statuses, now) else { return };
-        if !self.store.current().is_some_and(|snapshot| snapshot.cluster_ids.contains_key(attempt.cluster)) {
-            return;
-        }
-        // Success changes nothing however often it is told.
+        let current = self.store.current().filter(|snapshot| snapshot.cluster_ids.contains_key(attempt.cluster));
+        let Some(snapshot) = current else { return };
+        // Success changes no more however often it is told.
         if attempt.class != Class::Success && entry.is_named() && !self.is_new(bytes) {
             return;
         }
         self.metrics.attempt(attempt.cluster, attempt.class.as_str());
+        if let Some(learner) = self.learner.as_ref().filter(|_| attempt.is_served)
+            && let Some(session) = self.token(&entry, now).and_then(|token| token.session)
+        {
+            learner.served(&snapshot, &session, &attempt, &entry);
+        }
         let Some(event) = attempt.class.event(attempt.retry_after) else { return };
         if !self.monitor.is_of_interest(attempt.cluster, event) {
             return;
         }
-        let token = entry.request_header(&self.decision_header).and_then(|text| Token::open(text, &self.keys, now));
-        let model = token.and_then(|token| token.model);
+        let model = self.token(&entry, now).and_then(|token| token.model);
         self.monitor.note(attempt.cluster, model.as_deref(), event);
+    }
+
+    /// What the decision says of itself; `None`: there was none, or nobody can tell.
+    fn token(&self, entry: &HttpLogEntry, now: Moment) -> Option<Token> {
+        Token::open(entry.request_header(&self.decision_header)?, &self.keys, now)
     }
 
     fn is_new(&self, bytes: &Bytes) -> bool {

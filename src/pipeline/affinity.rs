@@ -1,22 +1,32 @@
 //! What a decision learns of its request's session: the directory is asked as soon as the key is known, the wait is bounded, and
 //! the id itself goes no further than a keyed hash. It decides nothing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
 use crate::catalog::snapshot::Snapshot;
 use crate::directory::{Lookup, Sessions};
-use crate::extract::Facts;
 use crate::extract::reader::Reader;
-use crate::resolve::affinity;
+use crate::extract::{Facts, Found};
+use crate::feedback::token;
+use crate::resolve::matching::find_model;
+use crate::resolve::{Resolution, affinity};
 use crate::secret::Keys;
 use crate::session::{Answer, Fault, State};
 use crate::settings::Settings;
 
+/// A question to the directory, and the session's key.
+#[derive(Debug)]
+pub struct Asked {
+    key: String,
+    lookup: Lookup,
+}
+
 #[derive(Debug)]
 pub struct Affinity {
-    sessions: Option<Sessions>,
+    sessions: Option<Arc<Sessions>>,
     keys: Keys,
     /// Something uses the session.
     wanted: bool,
@@ -25,7 +35,7 @@ pub struct Affinity {
 
 impl Affinity {
     #[must_use]
-    pub fn new(settings: &Settings, sessions: Option<Sessions>, keys: Keys) -> Self {
+    pub fn new(settings: &Settings, sessions: Option<Arc<Sessions>>, keys: Keys) -> Self {
         Self { sessions, keys, wanted: settings.rules().session, deadline: settings.limits.decision_deadline }
     }
 
@@ -46,25 +56,47 @@ impl Affinity {
 
     /// Starts to ask for the session of these facts; `None`: there is nothing to ask, or nobody.
     #[must_use]
-    pub fn ask(&self, snapshot: &Snapshot, facts: &Facts) -> Option<Lookup> {
+    pub fn ask(&self, snapshot: &Snapshot, facts: &Facts) -> Option<Asked> {
         let sessions = self.sessions.as_ref()?;
-        Some(sessions.look_up(&affinity::key(snapshot, &sessions.template, facts)?))
+        let key = affinity::key(snapshot, &sessions.template, facts)?;
+        Some(Asked { lookup: sessions.look_up(&key), key })
     }
 
     /// Waits for what was asked, no longer than a decision may.
-    pub async fn state(&self, facts: &Facts, asked: Option<Lookup>) -> State {
-        let answer = match asked {
-            None => Answer::NotAsked,
-            Some(Lookup::Ready(answer)) => answer,
-            Some(pending) => timeout(self.deadline, pending.answer()).await.unwrap_or(Answer::Unavailable(Fault::Deadline)),
+    pub async fn state(&self, facts: &Facts, asked: Option<Asked>) -> State {
+        let answer = match (&self.sessions, asked) {
+            (Some(sessions), Some(Asked { key, lookup })) => {
+                let said = match lookup {
+                    Lookup::Ready(answer) => answer,
+                    pending => timeout(self.deadline, pending.answer()).await.unwrap_or(Answer::Unavailable(Fault::Deadline)),
+                };
+                sessions.recall(&key, said)
+            }
+            (None, _) | (_, None) => Answer::NotAsked,
         };
         let session = facts.session.as_deref().filter(|_| self.wanted);
         State { answer, seed: session.map(|session| self.keys.seed(session)) }
     }
 
+    /// What the attempts of this decision have to bring back, if what serves its session is to be remembered.
+    #[must_use]
+    pub fn to_remember(&self, snapshot: &Snapshot, facts: &Facts, resolution: &Resolution) -> Option<token::Session> {
+        let template = &self.sessions.as_ref().filter(|sessions| sessions.learns())?.template;
+        let tenant = resolution.tenant.map(|id| snapshot.tenant(id));
+        let model = match &facts.model {
+            Found::Value(name) => find_model(snapshot, tenant, Some(name), &mut ()).known(snapshot),
+            Found::Nothing | Found::Unusable => None,
+        };
+        let (tenant, id) = (tenant.map(|tenant| tenant.name.as_str()), facts.session.as_deref()?);
+        // What makes no key is not looked up, so that it need not be remembered either.
+        template.fill(tenant, model, id)?;
+        let owned = |name: &str| name.to_owned();
+        Some(token::Session { tenant: tenant.map(owned), model: model.map(owned), id: owned(id) })
+    }
+
     /// The directory's state for people; `None`: there is no directory.
     #[must_use]
     pub fn status(&self) -> Option<serde_json::Value> {
-        self.sessions.as_ref().map(Sessions::status)
+        self.sessions.as_ref().map(|sessions| sessions.status())
     }
 }

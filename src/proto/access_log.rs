@@ -1,5 +1,7 @@
 //! `envoy.service.accesslog.v3` and `envoy.data.accesslog.v3`: the fields of an entry that tell of an attempt.
 
+use std::net::SocketAddr;
+
 use bytes::Bytes;
 use prost::Message;
 
@@ -65,6 +67,14 @@ impl HttpLogEntry {
         own.or_else(|| text_of(Some(&common.custom_tags), "upstream_cluster").filter(|name| !name.is_empty()))
     }
 
+    /// The endpoint of the attempt, if it is an IP address with a port.
+    #[must_use]
+    pub fn endpoint(&self) -> Option<SocketAddr> {
+        let address = LogAddress::decode(self.common.as_ref()?.upstream_remote_address.clone()).ok()?.socket?;
+        let port = u16::try_from(address.port).ok().filter(|port| *port > 0)?;
+        Some(SocketAddr::new(address.address.parse().ok()?, port))
+    }
+
     /// True if the entry says which request it is of, so that its like is a repetition.
     #[must_use]
     pub fn is_named(&self) -> bool {
@@ -80,6 +90,9 @@ fn text_of<'a>(headers: Option<&'a [LoggedHeader]>, name: &str) -> Option<&'a st
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LogCommon {
+    /// An encoded [`LogAddress`]: few entries are asked for it.
+    #[prost(bytes = "bytes", tag = "13")]
+    pub upstream_remote_address: Bytes,
     #[prost(bytes = "bytes", tag = "15")]
     pub upstream_cluster: Bytes,
     #[prost(message, optional, tag = "16")]
@@ -93,6 +106,21 @@ pub struct LogCommon {
     /// One of [`log_type`], or another that tells of no attempt's end.
     #[prost(int32, tag = "33")]
     pub log_type: i32,
+}
+
+/// `envoy.config.core.v3.Address`, if it is a socket's.
+#[derive(Clone, PartialEq, prost::Message)]
+struct LogAddress {
+    #[prost(message, optional, tag = "1")]
+    socket: Option<LogSocketAddress>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct LogSocketAddress {
+    #[prost(string, tag = "2")]
+    address: String,
+    #[prost(uint32, tag = "3")]
+    port: u32,
 }
 
 /// `AccessLogType`: when an entry was written.

@@ -1,10 +1,10 @@
 //! What a session's placement makes of a chain: the group or cluster that holds the session goes first, and everything else
 //! follows, so that a dead owner costs one attempt. It never adds a cluster that the chain does not hold.
 
-use super::chain::Step;
-use super::matching::{find_model, find_tenant};
+use super::chain::{self, Step};
+use super::matching::{choose_chain, find_model, find_tenant};
 use super::trace::{Considered, Trace};
-use crate::catalog::snapshot::Snapshot;
+use crate::catalog::snapshot::{Snapshot, UnknownModelPolicy};
 use crate::extract::{Facts, Found};
 use crate::session::template::{Part, Template};
 use crate::session::{Answer, Placement};
@@ -33,13 +33,39 @@ pub fn key(snapshot: &Snapshot, template: &Template, facts: &Facts) -> Option<St
     template.fill(tenant.map(|tenant| tenant.name.as_str()), model, session)
 }
 
+/// What a placement may call this cluster for the tenant and the model: its own name, unless a group is meant by it, and the
+/// groups that hold it. `None`: their chain does not hold the cluster now, drains and restrictions considered.
+#[must_use]
+pub fn names_of(snapshot: &Snapshot, tenant: Option<&str>, model: Option<&str>, cluster: &str) -> Option<Vec<String>> {
+    let tenant = match tenant {
+        Some(name) => Some(snapshot.tenant(*snapshot.tenant_ids.get(name)?)),
+        None => None,
+    };
+    let named = find_model(snapshot, tenant, model, &mut ());
+    let chain = match (choose_chain(snapshot, tenant, named, &mut ()), &snapshot.defaults.unknown_model) {
+        (Some((_, chain)), _) | (None, UnknownModelPolicy::Chain(chain)) => chain,
+        (None, UnknownModelPolicy::PassThrough | UnknownModelPolicy::Reject) => return None,
+    };
+    let steps = chain::narrow(snapshot, chain, tenant, named.id(), &mut Vec::new()).steps;
+    let holds = |step: &&Step| step.clusters.iter().any(|(id, _)| snapshot.cluster(*id).name.as_str() == cluster);
+    let name = |step: &Step| snapshot.group(step.group).name.to_string();
+    let mut names: Vec<String> = steps.iter().filter(holds).map(name).collect();
+    if names.is_empty() {
+        return None;
+    }
+    if !steps.iter().any(|step| name(step) == cluster) {
+        names.push(cluster.to_owned());
+    }
+    Some(names)
+}
+
 /// Puts the placement's backend first. False if it names one that the chain does not hold: then nothing of the placement counts,
 /// since its endpoints are of that backend.
 pub fn place(snapshot: &Snapshot, steps: &mut Vec<Step>, placement: &Placement, trace: &mut impl Trace) -> bool {
     let Some(backend) = placement.backend.as_deref() else { return true };
     let say = |trace: &mut _, result: String| Trace::consider(trace, || Considered::new("session", None, result));
-    let group = steps.iter().position(|step| snapshot.group(step.group).name.as_str() == backend);
-    if let Some(at) = group {
+    let is_named = |step: &Step| !placement.learned && snapshot.group(step.group).name.as_str() == backend;
+    if let Some(at) = steps.iter().position(is_named) {
         move_to_front(steps, at);
         say(trace, format!("lives in group {backend}: first"));
         return true;

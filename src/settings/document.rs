@@ -159,7 +159,8 @@ const SESSION: Shape = Shape::Record(&Record {
         field("ttl", Shape::Duration, "How long an answer is remembered.").default("\"30s\""),
         field("negative_ttl", Shape::Duration, "How long it is remembered that a session is unknown.").default("\"1s\""),
         field("capacity", Shape::Integer(1, 100_000_000), "How many answers are remembered.").default("100000"),
-        field("learn", Shape::Bool, "True remembers which cluster served a session.").default("false"),
+        field("learn", Shape::Bool, "True remembers what served a session, and sends it back there. Needs `feedback.enabled`.")
+            .default("false"),
         field("on_unavailable", Shape::Choice(&["continue", "reject"]), "For a directory that does not answer.")
             .default("\"continue\""),
     ],

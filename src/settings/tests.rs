@@ -145,7 +145,13 @@ fn each_fault_has_its_code_and_its_place() {
         ("session: {directory: http, url: \"http://d/{session}/{user}\"}\n", "bad-value 1:33"),
         ("session: {directory: http, url: \"http://{session}/s\"}\n", "bad-value 1:33"),
         ("session: {directory: http, url: \"ftp://d/{session}\"}\n", "bad-value 1:33"),
-        ("session: {learn: true}\n", "not-available 1:18"),
+        ("session: {learn: true}\n", "learns-nothing 1:18"),
+        ("session: {learn: true}\nfeedback: {enabled: true}\npublish: {decision_header: \"\"}\n", "learns-nothing 3:28"),
+        ("session: {learn: true, ttl: 0s}\nfeedback: {enabled: true}\n", "learns-nothing 1:29"),
+        (
+            "session: {learn: true, directory: http, url: \"http://d/{session}\"}\nfeedback: {enabled: true}\nextract: {tenant: [{value: t}]}\n",
+            "shared-sessions 1:46",
+        ),
         ("feedback: {cooldown: 10ms}\n", "bad-value 1:22"),
         ("feedback: {cooldown: 10m}\n", "bad-value 1:22"),
         ("feedback: {max_cooldown: 5s}\n", "bad-value 1:26"),
@@ -225,7 +231,7 @@ fn a_variable_is_judged_like_the_file() {
         ("CASCADE_EXTRACT__TENANT", "[{header: x}]", "untrusted-tenant CASCADE_EXTRACT__TENANT"),
         ("CASCADE_EXTRACT__TENANT", "[{", "syntax CASCADE_EXTRACT__TENANT"),
         ("CASCADE_LISTEN", "", "bad-address CASCADE_LISTEN"),
-        ("CASCADE_SESSION__LEARN", "true", "not-available CASCADE_SESSION__LEARN"),
+        ("CASCADE_SESSION__LEARN", "true", "learns-nothing CASCADE_SESSION__LEARN"),
     ] {
         assert_eq!(codes(&with_environment("", &[(name, value)]).unwrap_err()), [expected], "{value}");
     }
@@ -266,10 +272,31 @@ fn session_settings_make_a_directory() {
 }
 
 #[test]
+fn learning_makes_a_directory_in_memory_where_there_is_none() {
+    let key = || Template::parse("cascade:session:{tenant}/{model}/{session}").unwrap();
+    for (session, expected) in [
+        ("learn: true", Directory::Memory(key())),
+        ("learn: true, directory: memory", Directory::Memory(key())),
+        (
+            "learn: true, directory: memory, key: \"{tenant}/{session}\"",
+            Directory::Memory(Template::parse("{tenant}/{session}").unwrap()),
+        ),
+        ("learn: true, directory: redis, url: \"redis://d\"", Directory::Redis { url: "redis://d".to_owned(), key: key() }),
+    ] {
+        let text = format!("session: {{{session}}}\nfeedback: {{enabled: true}}\nsecret_file: /s\n");
+        let (settings, warnings) = from(&text).unwrap();
+        assert!(warnings.is_empty(), "{warnings:?}");
+        assert_eq!((settings.session.directory.clone(), settings.session.learn), (expected, true));
+        assert!(settings.rules().session);
+    }
+}
+
+#[test]
 fn sessions_that_would_move_or_meet_are_a_warning() {
     for (text, expected) in [
         ("session: {sticky: true}\n", "random-secret 1:19"),
         ("session: {directory: memory}\n", "empty-directory 1:22"),
+        ("session: {learn: true, directory: redis, url: \"redis://d\"}\nfeedback: {enabled: true}\n", "random-secret 1:18"),
         ("extract: {tenant: [{value: t}]}\nsession: {directory: http, url: \"http://d/{session}\"}\n", "shared-sessions 2:33"),
     ] {
         let (settings, warnings) = from(text).unwrap();

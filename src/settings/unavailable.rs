@@ -1,5 +1,5 @@
 //! Settings of features that this version does not have. Turned on, they are errors: ignoring them would let an operator believe
-//! that sessions are looked up or clusters cool.
+//! that connections are encrypted or traces are sent.
 
 use crate::diagnostic::Diagnostic;
 use crate::document::{Node, Value};
@@ -13,8 +13,6 @@ pub(super) fn check(root: &Node, found: &mut Vec<Diagnostic>) {
         }
     };
     let text = |off: &'static str| move |node: &Node| node.text().is_none_or(|text| text == off);
-    let flag = |node: &Node| node.flag() != Some(true);
-    refuse("session.learn", "`false`", &flag);
     refuse("tls", "`{}`", &|node| node.entries().is_empty() || !matches!(node.value, Value::Map(_)));
     refuse("telemetry.otlp_endpoint", "`\"\"`", &text(""));
 }

@@ -18,6 +18,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use self::labels::{Answers, ByName};
+pub use self::sessions::Learned;
 use self::sessions::Sessions;
 pub use self::sharing::Shared;
 use self::sharing::Sharing;

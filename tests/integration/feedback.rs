@@ -38,8 +38,12 @@ pub struct Scene {
 
 impl Scene {
     pub async fn set(settings: &[(&str, &str)]) -> Self {
+        Self::with_catalog(CATALOG, settings).await
+    }
+
+    pub async fn with_catalog(catalog: &str, settings: &[(&str, &str)]) -> Self {
         let home = Home::new();
-        home.write("catalog.yaml", CATALOG);
+        home.write("catalog.yaml", catalog);
         let all = [&[("FEEDBACK__ENABLED", "true")], settings].concat();
         let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &all).await;
         let channel = grpc::connect(&cascade.listen().await).await;
@@ -55,7 +59,7 @@ impl Scene {
         AccessLogServiceClient::new(self.channel.clone()).stream_access_logs(tokio_stream::once(message)).await.unwrap();
     }
 
-    async fn decide(&self, headers: &[(&str, &str)], model: &str) -> ProcessingResponse {
+    pub async fn decide(&self, headers: &[(&str, &str)], model: &str) -> ProcessingResponse {
         let mut stream = Stream::open(&self.channel).await.unwrap();
         let body = format!(r#"{{"model": "{model}"}}"#).into_bytes();
         let [_, answer] = stream.buffered(headers, body).await;
@@ -85,7 +89,7 @@ impl Scene {
         list["clusters"].as_array().unwrap().iter().find(|it| it["name"] == name).unwrap().clone()
     }
 
-    async fn metric(&self, line: &str) -> Option<String> {
+    pub async fn metric(&self, line: &str) -> Option<String> {
         let text = self.cascade.get("/metrics").await.text();
         text.lines().find_map(|it| it.strip_prefix(line).map(|value| value.trim().to_owned()))
     }
@@ -95,7 +99,7 @@ impl Scene {
     }
 }
 
-fn entry(cluster: &str, status: u32, flags: ResponseFlags) -> HttpAccessLogEntry {
+pub fn entry(cluster: &str, status: u32, flags: ResponseFlags) -> HttpAccessLogEntry {
     HttpAccessLogEntry {
         common_properties: Some(AccessLogCommon {
             upstream_cluster: cluster.to_owned(),
@@ -112,7 +116,7 @@ pub fn answered(cluster: &str, status: u32) -> HttpAccessLogEntry {
     entry(cluster, status, ResponseFlags::default())
 }
 
-fn refused(cluster: &str) -> HttpAccessLogEntry {
+pub fn refused(cluster: &str) -> HttpAccessLogEntry {
     entry(cluster, 0, ResponseFlags { upstream_connection_failure: true, ..Default::default() })
 }
 
@@ -134,7 +138,7 @@ pub fn retry_after(mut entry: HttpAccessLogEntry, text: &str) -> HttpAccessLogEn
 }
 
 /// The token that an answer sets for Envoy, and how.
-fn token(answer: &ProcessingResponse) -> Option<String> {
+pub fn token(answer: &ProcessingResponse) -> Option<String> {
     let Some(processing_response::Response::RequestBody(body)) = &answer.response else { return None };
     let mutation = body.response.as_ref()?.header_mutation.as_ref()?;
     assert!(!mutation.remove_headers.iter().any(|name| name == HEADER), "set, not removed");

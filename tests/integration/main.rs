@@ -16,6 +16,7 @@ mod commands;
 mod drain;
 mod feedback;
 mod last_good;
+mod learning;
 mod logs;
 mod metrics;
 mod names;

@@ -15,6 +15,7 @@ const ELSEWHERE: &[&str] = &[
     "bad-address",
     "bad-source",
     "empty-directory",
+    "learns-nothing",
     "limits-disagree",
     "no-feedback",
     "no-model-source",

@@ -66,7 +66,7 @@ async fn redis_keeps_the_contract_cached_or_not() {
     server.set("known", ANSWER).await;
     server.set("empty", "{}").await;
     server.set("garbage", "<html>").await;
-    let redis = Arc::new(Redis::new(&server.url(), PATIENCE).unwrap());
+    let redis = Arc::new(Redis::new(&server.url(), PATIENCE, PATIENCE).unwrap());
     let cached = cached(redis.clone(), &settings());
     for directory in [&*redis as &dyn Directory, &cached] {
         keeps_the_contract(directory, "known", "empty", "unknown").await;
@@ -77,7 +77,7 @@ async fn redis_keeps_the_contract_cached_or_not() {
 #[tokio::test]
 async fn redis_that_was_away_is_found_again() {
     let mut server = RedisServer::start().await;
-    let redis = Redis::new(&server.url(), Duration::from_secs(2)).unwrap();
+    let redis = Redis::new(&server.url(), Duration::from_secs(2), PATIENCE).unwrap();
     assert_eq!(ask(&redis, "k").await, Answer::Unknown);
     server.stop();
     assert!(matches!(ask(&redis, "k").await, Answer::Unavailable(_)));

@@ -120,7 +120,7 @@ async fn nobody_at_the_address_is_unreachable() {
     drop(listener);
     let http = Http::new(PATIENCE).unwrap();
     assert_eq!(http.look_up(&format!("http://{address}/s")).answer().await, Answer::Unavailable(Fault::Unreachable));
-    let redis = Redis::new(&format!("redis://{address}"), Duration::from_secs(2)).unwrap();
+    let redis = Redis::new(&format!("redis://{address}"), Duration::from_secs(2), PATIENCE).unwrap();
     assert_eq!(redis.look_up("s").answer().await, Answer::Unavailable(Fault::Unreachable));
 }
 

@@ -1,6 +1,7 @@
 //! What each answer of a directory makes of a chain.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -127,6 +128,37 @@ fn without_an_answer_the_chain_stands_unless_the_operator_refuses() {
         let told = explain_with(&catalog(), &rules, &question, Seen::well(), &|_| String::new(), &|_| state.clone()).to_json();
         assert_eq!(told["reason"], reason);
     }
+}
+
+#[test]
+fn what_was_learned_is_a_cluster_even_if_a_group_is_called_the_same() {
+    let learned = |cluster| Answer::Placed(Arc::new(Placement::learned(cluster, None, Duration::from_secs(1))));
+    assert_eq!(chain(&ask("shared", None, learned("b"))), "ab(b) only_c(c) ab(a b)");
+    assert_eq!(chain(&ask("shared", None, learned("both"))), "only_c(c) ab(a b) both(c a)", "no cluster of that name here");
+    assert_eq!(chain(&ask("plain", Some("eu"), learned("b"))), "ab(a) only_c(c)", "not for this tenant");
+}
+
+#[test]
+fn a_learned_endpoint_stands_alone_or_not_at_all() {
+    let learned = |cluster| Answer::Placed(Arc::new(Placement::learned(cluster, Some("10.0.0.1:1"), Duration::from_secs(1))));
+    assert_eq!(ask("plain", None, learned("a"))["endpoint_metadata"], json!({"selected_endpoint": "10.0.0.1:1"}));
+    let entries = json!({"fallback_list": [{"stage": "prod"}, {"stage": "canary"}]});
+    assert_eq!(ask("m", None, learned("a"))["endpoint_metadata"], entries, "beside entries it would become part of them");
+    assert_eq!(ask("plain", None, learned("gone"))["endpoint_metadata"], json!({}), "without its cluster it means nothing");
+}
+
+#[test]
+fn a_cluster_is_learned_only_where_the_chain_holds_it_now() {
+    let catalog = catalog();
+    let names = |tenant, model, cluster| super::names_of(&catalog, tenant, model, cluster).map(|names| names.join(" "));
+    assert_eq!(names(None, Some("plain"), "b").as_deref(), Some("ab b"));
+    assert_eq!(names(Some("free"), Some("m"), "c").as_deref(), Some("only_c c"));
+    // A group of the chain is called so: a placement of that name means the group.
+    assert_eq!(names(None, Some("shared"), "a").as_deref(), Some("ab both a"));
+    assert_eq!(names(Some("eu"), Some("plain"), "b"), None, "not for this tenant");
+    assert_eq!(names(None, Some("plain"), "both"), None, "not of this chain");
+    assert_eq!(names(Some("gone"), Some("plain"), "a"), None, "no tenant of this catalog");
+    assert_eq!((names(None, Some("unknown"), "a"), names(None, None, "a")), (None, None));
 }
 
 #[test]

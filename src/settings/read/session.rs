@@ -2,6 +2,7 @@
 
 use super::Reader;
 use crate::diagnostic::Diagnostic;
+use crate::document::Node;
 use crate::session::template::{Part, Template};
 use crate::settings::{Directory, OnTrouble, Session};
 
@@ -10,18 +11,19 @@ const KEY: &str = "cascade:session:{tenant}/{model}/{session}";
 
 impl Reader<'_> {
     pub(super) fn session(&mut self, default: &Session) -> Session {
-        let sticky = self.at("session.sticky").and_then(crate::document::Node::flag).unwrap_or(default.sticky);
+        let (sticky, learn) = (self.is_on("session.sticky"), self.learn());
         if sticky && self.path("secret_file").is_none() {
             let warning = "sessions stick by a random key: they move when the process restarts, and replicas disagree";
             self.warn("random-secret", "session.sticky", warning, "give every replica the same `secret_file`");
         }
         Session {
-            directory: self.directory().unwrap_or(Directory::None),
+            directory: self.directory(learn).unwrap_or(Directory::None),
             sticky,
             timeout: self.duration("session.timeout").unwrap_or(default.timeout),
             ttl: self.duration("session.ttl").unwrap_or(default.ttl),
             negative_ttl: self.duration("session.negative_ttl").unwrap_or(default.negative_ttl),
             capacity: self.integer("session.capacity").unwrap_or(default.capacity),
+            learn,
             on_unavailable: match self.text("session.on_unavailable") {
                 Some("reject") => OnTrouble::Reject,
                 _ => default.on_unavailable,
@@ -29,12 +31,43 @@ impl Reader<'_> {
         }
     }
 
-    fn directory(&mut self) -> Option<Directory> {
-        match self.text("session.directory")? {
-            "memory" => {
-                let hint = "use `http` or `redis`, or `none`";
-                self.warn("empty-directory", "session.directory", "nothing fills a directory in memory yet", hint);
-                Some(Directory::Memory(self.template("session.key", KEY)?))
+    /// Whether what serves a session is remembered. It is heard of through the access log, in a header of the request.
+    fn learn(&mut self) -> bool {
+        if !self.is_on("session.learn") {
+            return false;
+        }
+        if !self.is_on("feedback.enabled") {
+            let message = "`session.learn` needs `feedback.enabled: true`, and Envoy's access log as docs/attempts.md shows it: what \
+                           served a session is heard of there";
+            self.fault("learns-nothing", "session.learn", message);
+        }
+        if self.text("publish.decision_header") == Some("") {
+            let message = "`session.learn` needs `publish.decision_header`, for example `x-cascade-decision`: without it the access \
+                           log does not know the session";
+            self.fault("learns-nothing", "publish.decision_header", message);
+        }
+        if self.duration("session.ttl").is_some_and(|ttl| ttl.is_zero()) {
+            let message = "`session.learn` needs a `session.ttl` above 0: what served a session is remembered for so long";
+            self.fault("learns-nothing", "session.ttl", message);
+        }
+        if self.text("session.directory") == Some("redis") && self.path("secret_file").is_none() {
+            let warning = "each replica has keys of its own: what serves a session is learned only where Envoy's log happens to reach \
+                           the replica that decided";
+            self.warn("random-secret", "session.learn", warning, "give every replica the same `secret_file`");
+        }
+        true
+    }
+
+    fn directory(&mut self, learn: bool) -> Option<Directory> {
+        match self.text("session.directory").unwrap_or("none") {
+            "none" if !learn => None,
+            "none" | "memory" => {
+                if !learn {
+                    let hint = "turn on `session.learn`, use `http` or `redis`, or `none`";
+                    self.warn("empty-directory", "session.directory", "nothing fills a directory in memory", hint);
+                }
+                let key = self.text("session.key").unwrap_or(KEY);
+                Some(Directory::Memory(self.template("session.key", key)?))
             }
             "http" => Some(Directory::Http(self.http()?)),
             "redis" => {
@@ -80,8 +113,7 @@ impl Reader<'_> {
             Ok(template) => {
                 let has_tenants = self.at("extract.tenant").is_some_and(|list| !list.items().is_empty());
                 if has_tenants && !template.names(Part::Tenant) {
-                    let warning = format!("`{path}` does not name {{tenant}}: two tenants with one session id share a placement");
-                    self.warn("shared-sessions", path, &warning, "add `{tenant}` to it");
+                    self.tenants_meet(path);
                 }
                 Some(template)
             }
@@ -90,6 +122,21 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    /// Whoever fills a directory may know its ids to be unique; we, who would fill it ourselves, do not.
+    fn tenants_meet(&mut self, path: &str) {
+        let meet = format!("`{path}` does not name {{tenant}}: two tenants with one session id share a placement");
+        if self.is_on("session.learn") {
+            let message = format!("{meet}; with `session.learn` it has to, so add `{{tenant}}` to it");
+            self.fault("shared-sessions", path, &message);
+        } else {
+            self.warn("shared-sessions", path, &meet, "add `{tenant}` to it");
+        }
+    }
+
+    fn is_on(&self, path: &str) -> bool {
+        self.at(path).and_then(Node::flag) == Some(true)
     }
 
     pub(super) fn warn(&mut self, code: &'static str, path: &str, message: &str, hint: &str) {

@@ -14,6 +14,38 @@ use crate::session::{Answer, Fault};
 /// Seconds, around `session.timeout`'s 50 ms.
 const BUCKETS: [f64; 12] = [2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0];
 
+/// What became of a session that was served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Learned {
+    /// It lives here from now on.
+    Learned,
+    /// It was known to live here, and its time was running out.
+    Renewed,
+    /// Redis held as much already, or somebody else's word.
+    Kept,
+    /// The chain does not hold the cluster: Envoy went there by itself.
+    NotAllowed,
+    /// Redis did not take it.
+    Failed,
+    /// Too much was being written.
+    Dropped,
+}
+
+impl Learned {
+    const ALL: [Self; 6] = [Self::Learned, Self::Renewed, Self::Kept, Self::NotAllowed, Self::Failed, Self::Dropped];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Learned => "learned",
+            Self::Renewed => "renewed",
+            Self::Kept => "kept",
+            Self::NotAllowed => "not_allowed",
+            Self::Failed => "failed",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Sessions {
     placed: Counter,
@@ -21,6 +53,8 @@ pub(super) struct Sessions {
     not_asked: Counter,
     /// As in [`Fault::ALL`].
     faults: [Counter; Fault::ALL.len()],
+    /// As in [`Learned::ALL`].
+    learned: [Counter; Learned::ALL.len()],
     seconds: Histogram,
     cached: Gauge,
 }
@@ -28,16 +62,19 @@ pub(super) struct Sessions {
 impl Sessions {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let lookups: Family<ResultLabel, Counter> = Family::default();
+        let learned: Family<ResultLabel, Counter> = Family::default();
         let counter = |result| lookups.get_or_create_owned(&ResultLabel { result });
         let sessions = Self {
             placed: counter("placed"),
             unknown: counter("unknown"),
             not_asked: counter("not_asked"),
             faults: Fault::ALL.map(|fault| counter(fault.as_str())),
+            learned: Learned::ALL.map(|result| learned.get_or_create_owned(&ResultLabel { result: result.as_str() })),
             seconds: Histogram::new(BUCKETS),
             cached: Gauge::default(),
         };
         registry.register("cascade_session_lookups", "Decisions by what the session directory said", lookups);
+        registry.register("cascade_session_learned", "Sessions by what became of what served them", learned);
         let about = "How long the session directory took, cached answers apart";
         registry.register("cascade_session_lookup_seconds", about, sessions.seconds.clone());
         registry.register(
@@ -64,6 +101,10 @@ impl Metrics {
     /// A remote directory was asked and took this long, whatever it said.
     pub fn session_lookup_took(&self, time: Duration) {
         self.sessions.seconds.observe(time.as_secs_f64());
+    }
+
+    pub fn session_learned(&self, learned: Learned) {
+        self.sessions.learned[learned as usize].inc();
     }
 
     pub fn sessions_cached(&self, entries: u64) {

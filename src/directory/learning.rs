@@ -1,0 +1,190 @@
+//! What served a session is remembered, so that the session comes back to it: in memory, and in Redis for the other replicas if
+//! that is the directory. It runs beside the requests, writes only what is news, and gives up rather than queue. Whether a session
+//! may be remembered at a cluster is the caller's to know.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::{Memory, Redis};
+use crate::session::{Answer, Fault, Placement};
+use crate::telemetry::{Learned, Metrics};
+
+/// Writes to Redis under way at once. Beyond them nothing waits: the session is served again soon.
+const MAX_WRITING: usize = 256;
+
+/// What served a session.
+#[derive(Debug, Clone)]
+pub struct Served {
+    pub cluster: String,
+    /// `ip:port`.
+    pub endpoint: Option<String>,
+    /// What a placement may call the cluster: by its name, or by a group of the chain that holds it.
+    pub names: Vec<String>,
+}
+
+impl Served {
+    pub(super) fn placement(&self, ttl: Duration) -> Placement {
+        Placement::learned(&self.cluster, self.endpoint.as_deref(), ttl)
+    }
+}
+
+/// What a success means beside what is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It says so already.
+    Keep,
+    /// It says so, but not for much longer.
+    Renew,
+    Learn,
+}
+
+/// What a write came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// This stands there, and stays.
+    Kept(Answer),
+    Renewed,
+    Learned,
+}
+
+impl From<Verdict> for Outcome {
+    fn from(verdict: Verdict) -> Self {
+        if verdict == Verdict::Renew { Self::Renewed } else { Self::Learned }
+    }
+}
+
+/// Judges what is known, which holds for `left`. Somebody else's word stays while it does not speak of another cluster; what was
+/// learned is written again when half its time is over, so that a session that goes on stays where it is.
+pub(super) fn judge(known: &Answer, left: Duration, served: &Served, ttl: Duration) -> Verdict {
+    let Answer::Placed(placement) = known else { return Verdict::Learn };
+    let backend = placement.backend.as_deref();
+    match placement.learned {
+        true if backend != Some(&*served.cluster) => Verdict::Learn,
+        true if left <= ttl / 2 => Verdict::Renew,
+        false if backend.is_some_and(|name| !served.names.iter().any(|known| known == name)) => Verdict::Learn,
+        true | false => Verdict::Keep,
+    }
+}
+
+/// Where things that were learned go.
+#[derive(Debug)]
+pub(super) struct Learning {
+    /// The directory in memory, the cache of the one in Redis, or a memory beside one over HTTP.
+    pub(super) memory: Arc<Memory>,
+    shared: Option<Arc<Shared>>,
+    ttl: Duration,
+    metrics: Arc<Metrics>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    redis: Redis,
+    timeout: Duration,
+    room: Arc<Semaphore>,
+    runtime: Handle,
+    /// Writes that failed since the last one that did not.
+    failures: AtomicU64,
+}
+
+impl Learning {
+    pub(super) fn new(memory: Arc<Memory>, ttl: Duration, metrics: Arc<Metrics>) -> Self {
+        Self { memory, shared: None, ttl, metrics }
+    }
+
+    /// The same, shared with other replicas. Must be called inside a runtime, which runs the writes.
+    pub(super) fn shared(self, redis: Redis, timeout: Duration) -> Self {
+        let (room, runtime) = (Arc::new(Semaphore::new(MAX_WRITING)), Handle::current());
+        Self { shared: Some(Arc::new(Shared { redis, timeout, room, runtime, failures: AtomicU64::new(0) })), ..self }
+    }
+
+    /// True if it is known already that the session lives in this cluster, and will be for a while.
+    pub(super) fn knows(&self, key: &str, cluster: &str) -> bool {
+        let Some((Answer::Placed(placement), left)) = self.memory.find(key) else { return false };
+        placement.backend.as_deref() == Some(cluster) && (!placement.learned || left > self.ttl / 2)
+    }
+
+    /// Remembers what served the session.
+    pub(super) fn learn(&self, key: &str, served: Served) {
+        let known = self.memory.find(key);
+        let (known, left) = known.as_ref().map_or((&Answer::Unknown, Duration::ZERO), |(answer, left)| (answer, *left));
+        let verdict = judge(known, left, &served, self.ttl);
+        if verdict == Verdict::Keep {
+            return;
+        }
+        // Requests of this replica see it at once, whatever becomes of the write.
+        self.memory.put(key, &Answer::Placed(Arc::new(served.placement(self.ttl))));
+        self.metrics.sessions_cached(self.memory.len());
+        match &self.shared {
+            Some(shared) => shared.write(key, served, Arc::clone(&self.memory), Arc::clone(&self.metrics)),
+            None => self.metrics.session_learned(Learned::of(&verdict.into())),
+        }
+    }
+
+    /// Writes that failed since the last one that did not; `None`: nothing is written.
+    pub(super) fn failures(&self) -> Option<u64> {
+        self.shared.as_ref().map(|shared| shared.failures.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+impl Learning {
+    pub(super) fn writing(&self) -> usize {
+        self.shared.as_ref().map_or(0, |shared| MAX_WRITING - shared.room.available_permits())
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.writing() == 0
+    }
+}
+
+impl Learned {
+    fn of(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Kept(_) => Self::Kept,
+            Outcome::Renewed => Self::Renewed,
+            Outcome::Learned => Self::Learned,
+        }
+    }
+}
+
+impl Shared {
+    fn write(self: &Arc<Self>, key: &str, served: Served, memory: Arc<Memory>, metrics: Arc<Metrics>) {
+        let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
+            metrics.session_learned(Learned::Dropped);
+            return;
+        };
+        let (this, key) = (Arc::clone(self), key.to_owned());
+        self.runtime.spawn(async move {
+            let written = timeout(this.timeout, this.redis.learn(&key, &served)).await.unwrap_or(Err(Fault::Timeout));
+            metrics.session_learned(written.as_ref().map_or(Learned::Failed, Learned::of));
+            this.note(written.as_ref().err());
+            // Somebody else's word says more than we know.
+            if let Ok(Outcome::Kept(placed @ Answer::Placed(_))) = written {
+                memory.put(&key, &placed);
+            }
+            drop(room);
+        });
+    }
+
+    fn note(&self, fault: Option<&Fault>) {
+        match fault {
+            Some(fault) if self.failures.fetch_add(1, Ordering::Relaxed) == 0 => tracing::warn!(
+                event = "session_learning_failed",
+                why = fault.as_str(),
+                "what served a session cannot be written to Redis: only this replica remembers it"
+            ),
+            Some(_) => {}
+            None => {
+                let failed = self.failures.swap(0, Ordering::Relaxed);
+                if failed > 0 {
+                    tracing::info!(event = "session_learning_back", failed, "what serves sessions is written to Redis again");
+                }
+            }
+        }
+    }
+}
