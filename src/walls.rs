@@ -38,8 +38,8 @@ const WALLS: &[(&str, &[&str])] = &[
     ("resolve", &["catalog", "diagnostic", "extract", "health", "names", "outcome", "session"]),
     ("resolve/tests", &["catalog", "document", "explain", "health", "settings"]),
     ("resolve/affinity/tests", &["catalog", "explain", "extract", "health", "outcome", "session"]),
-    ("resolve/sticky/tests", &["catalog", "explain", "health", "session"]),
-    ("resolve/properties", &["catalog", "explain", "extract", "health", "outcome"]),
+    ("resolve/sticky/tests", &["catalog", "explain", "extract", "health", "session"]),
+    ("resolve/properties", &["catalog", "explain", "extract", "health", "outcome", "session"]),
     ("explain", &["catalog", "diagnostic", "extract", "health", "outcome", "resolve", "session"]),
     ("expectations", &["catalog", "diagnostic", "explain", "extract", "health", "outcome", "resolve", "session"]),
     // Tests that hold what is shipped, and what is said, to what is done.

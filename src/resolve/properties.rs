@@ -1,16 +1,20 @@
-//! What must hold for every catalog and every request: no answer names a cluster that the tenant, the model or a drain excludes,
+//! What must hold for every catalog, every request and every session: no answer names a cluster that the tenant, the model or a drain excludes,
 //! a restricted tenant never passes through, the same input gives the same answer, and the order of files does not matter. The
 //! oracle reads the document that was generated, not the compiled snapshot.
+
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::chain::Step;
 use crate::catalog::compile::compile;
 use crate::catalog::load::SourceFile;
-use crate::catalog::snapshot::Snapshot;
-use crate::explain::{Explanation, Question, Rules, explain};
+use crate::catalog::snapshot::{ClusterId, GroupId, Snapshot};
+use crate::explain::{Explanation, Question, Rules, explain, explain_with};
 use crate::health::Seen;
 use crate::outcome::Outcome;
+use crate::session::{Answer, Placement, State};
 
 const CLUSTERS: [&str; 6] = ["c0", "c1", "c2", "c3", "c4", "c5"];
 const MODELS: [&str; 4] = ["m0", "m1", "m2", "m3"];
@@ -193,6 +197,59 @@ fn check(document: &Value, answer: &Explanation<'_>, tenant: Option<&str>) {
             assert!(shadow || tenant.is_none_or(|tenant| !is_restricted(document, tenant)), "a restricted tenant passes through");
         }
         Outcome::Reject => assert!(json["chain"] == json!([])),
+    }
+}
+
+/// What a directory may say, true or not: clusters, groups and strangers, learned or somebody's word.
+fn placement() -> impl Strategy<Value = Answer> {
+    let backends = [&CLUSTERS[..], &GROUPS, &["nobody"]].concat();
+    (proptest::option::of(proptest::sample::select(backends)), prop::bool::ANY).prop_map(|(backend, learned)| {
+        let endpoint = Some(Box::from("10.0.0.1:80"));
+        Answer::Placed(Arc::new(Placement { backend: backend.map(Box::from), endpoint, learned, ..Placement::default() }))
+    })
+}
+
+/// Groups and their clusters.
+fn shape(answer: &Explanation<'_>) -> Vec<(GroupId, Vec<ClusterId>)> {
+    let clusters = |step: &Step| step.clusters.iter().map(|(id, _)| *id).collect();
+    answer.resolution.chain.iter().map(|step| (step.group, clusters(step))).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_session_reorders_and_narrows_and_never_adds(document in catalog(), answer in placement(), seed in any::<u64>(), cooling in some_of(&CLUSTERS, 6)) {
+        let snapshot = snapshot(&files(&document));
+        let mut sticky = Rules::default();
+        sticky.policy.sticky = true;
+        let plain = Rules::default();
+        let cooling: Vec<String> = cooling.into_iter().map(str::to_owned).collect();
+        for tenant in document["tenants"].as_object().unwrap().keys().map(Some).chain([None]) {
+            for model in MODELS.iter().chain(&["m1-x", "own", "nobody"]) {
+                let question = Question { model: Some((*model).to_owned()), tenant: tenant.cloned(), cooling: cooling.clone(), ..Question::default() };
+                let ask = |rules: &Rules, answer: &Answer| {
+                    let state = State { answer: answer.clone(), seed: Some(seed) };
+                    explain_with(&snapshot, rules, &question, Seen::well(), &|_| String::new(), &|_| state.clone())
+                };
+                let without = ask(&plain, &Answer::NotAsked);
+                for answer in [&answer, &Answer::Unknown] {
+                    let (placed, narrowed) = (ask(&plain, answer), ask(&sticky, answer));
+                    for told in [&placed, &narrowed] {
+                        check(&document, told, tenant.map(String::as_str));
+                        prop_assert_eq!((told.resolution.outcome, told.resolution.reason), (without.resolution.outcome, without.resolution.reason));
+                    }
+                    // `sticky` keeps every group in its place and one of its clusters.
+                    let (wide, narrow) = (shape(&placed), shape(&narrowed));
+                    prop_assert_eq!(wide.len(), narrow.len());
+                    for ((group, clusters), (same, one)) in wide.iter().zip(&narrow) {
+                        prop_assert_eq!(group, same);
+                        prop_assert_eq!(one.len(), clusters.len().min(1));
+                        prop_assert!(one.iter().all(|id| clusters.contains(id)));
+                    }
+                }
+            }
+        }
     }
 }
 

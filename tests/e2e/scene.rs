@@ -9,7 +9,8 @@ use crate::cases::CASCADE;
 use crate::gateway::{chat, ok};
 use crate::town::LIMIT;
 
-const FEEDBACK: &str = "feedback: {enabled: true, cooldown: 2s, max_cooldown: 4s, consecutive_failures: 3}\n";
+/// Settings under which cooldowns are short.
+pub const FEEDBACK: &str = "feedback: {enabled: true, cooldown: 2s, max_cooldown: 4s, consecutive_failures: 3}\n";
 
 /// Envoy with feedback and the upstream role, Cascade, and providers by their clusters' names.
 pub struct Scene {
@@ -35,10 +36,14 @@ impl Scene {
     }
 
     pub async fn with_catalog(catalog: &str, providers: &[(&str, u16)], others: Vec<Cluster>) -> Self {
+        Self::with_settings(FEEDBACK, catalog, providers, others).await
+    }
+
+    pub async fn with_settings(settings: &str, catalog: &str, providers: &[(&str, u16)], others: Vec<Cluster>) -> Self {
         let scratch = ok(Scratch::new());
         let text = |path: std::path::PathBuf| path.to_str().unwrap().to_owned();
         let catalog = text(ok(scratch.write("catalog.yaml", catalog)));
-        let settings = text(ok(scratch.write("cascade.yaml", FEEDBACK)));
+        let settings = text(ok(scratch.write("cascade.yaml", settings)));
         let arguments = ["--config", &settings, "--catalog", &catalog];
         let serve = ok(Serve::start(Path::new(CASCADE), scratch.path(), &arguments).await);
         let mut started = Vec::new();

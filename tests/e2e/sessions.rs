@@ -88,13 +88,17 @@ impl Pool {
 
 /// Both orders of the subsets' selectors: complete entries must not depend on them (fact 20a).
 async fn in_both_orders(check: impl AsyncFn(Pool)) {
+    changed_in_both_orders(|yaml| yaml, check).await;
+}
+
+async fn changed_in_both_orders(change: impl Fn(String) -> String, check: impl AsyncFn(Pool)) {
     for order in [
         SELECTORS,
         "            - {keys: [tier], fallback_policy: NO_FALLBACK}\n            - {keys: [proc], fallback_policy: NO_FALLBACK}\n",
     ] {
         let pool = Pool::open("", |yaml| {
             assert_eq!(yaml.matches(SELECTORS).count(), 1);
-            yaml.replace(SELECTORS, order)
+            change(yaml.replace(SELECTORS, order))
         });
         check(pool.await).await;
     }
@@ -136,10 +140,53 @@ async fn a_pinned_subset_serves_and_without_it_the_models_own_and_its_fallbacks(
         }
     })
     .await;
-    // Nothing carries what session and model ask for: the catalog's fallback.
-    let pool = Pool::open("", |yaml| yaml.replace("tier: gpu}", "tier: other}")).await;
-    pool.place("reasoner", "gone", &serde_json::json!({"endpoint_metadata": {"proc": "gone"}}));
-    pool.serves("reasoner", "gone", "gpu-spare").await;
+}
+
+#[tokio::test]
+async fn where_nothing_carries_what_session_and_model_ask_for_the_catalogs_fallbacks_serve() {
+    let others = |yaml: String| yaml.replace("tier: gpu}", "tier: other}");
+    changed_in_both_orders(others, async |pool| {
+        pool.place("reasoner", "gone", &serde_json::json!({"endpoint_metadata": {"proc": "gone"}}));
+        pool.serves("reasoner", "gone", "gpu-spare").await;
+        pool.serves("reasoner", "never-placed", "gpu-spare").await;
+    })
+    .await;
+    // Not even the spare one is left: the last entry fits every cluster, so that the chain does not end here.
+    let none = |yaml: String| yaml.replace("tier: gpu}", "tier: other}").replace("tier: spare}", "tier: other}");
+    changed_in_both_orders(none, async |pool| {
+        pool.place("reasoner", "gone", &serde_json::json!({"endpoint_metadata": {"proc": "gone"}}));
+        let (status, served, _) = pool.send("reasoner", "gone").await;
+        assert!(status == 200 && served.starts_with("gpu"), "{status} {served}");
+    })
+    .await;
+}
+
+// Facts 22 and 23
+#[tokio::test]
+async fn a_pinned_endpoint_that_refuses_connections_gives_way_to_the_next_one() {
+    let mut pool = Pool::open("", |yaml| yaml).await;
+    let both = format!("{},{}", pool.address("agent-2"), pool.address("agent-1"));
+    pool.place("assistant", "s1", &serde_json::json!({"selected_backend": "agents", "selected_endpoint": both}));
+    pool.serves("assistant", "s1", "agent-2").await;
+    pool.endpoints.retain(|endpoint| endpoint.name() != "agent-2");
+    let (status, served, way) = pool.send("assistant", "s1").await;
+    assert_eq!((status, served.as_str()), (200, "agent-1"), "{way}");
+    assert!(way.starts_with("agents(") && way.ends_with("agents(200)"), "{way}");
+}
+
+// Fact 24
+#[tokio::test]
+async fn a_pin_of_another_clusters_endpoint_does_not_stand_in_the_way_of_the_chain() {
+    let pool = Pool::open("", |yaml| yaml).await;
+    // The address is of the cluster that failed; `envoy.lb` reaches the next one as well.
+    pool.place(
+        "assistant",
+        "s",
+        &serde_json::json!({"selected_backend": "agents", "selected_endpoint": pool.address("agent-1")}),
+    );
+    ["agent-1", "agent-2"].iter().for_each(|name| pool.endpoint(name).answer_status(503));
+    let (status, served, way) = pool.send("assistant", "s").await;
+    assert_eq!((status, served.as_str(), way.as_str()), (200, "cpu", "agents(503) agents(503) cpu_pool(200)"));
 }
 
 #[tokio::test]

@@ -139,6 +139,30 @@ fn what_was_learned_is_a_cluster_even_if_a_group_is_called_the_same() {
 }
 
 #[test]
+fn a_placement_at_what_cools_costs_nothing_and_is_not_forgotten() {
+    let ask = |placement: Answer, cooling: &[&str]| {
+        let cooling = cooling.iter().map(|name| (*name).to_owned()).collect();
+        let question = Question { model: Some("plain".to_owned()), cooling, ..Question::default() };
+        let state = State { answer: placement, seed: None };
+        let rules = Rules::default();
+        let told = explain_with(&catalog(), &rules, &question, Seen::well(), &|_| String::new(), &|_| state.clone()).to_json();
+        format!("{}: {}", told["health"].as_str().unwrap(), chain(&told))
+    };
+    for (backend, cooling, expected) in [
+        ("b", &["b"][..], "reordered: ab(a) only_c(c) ab(b)"),
+        ("b", &["b=plain"], "reordered: ab(a) only_c(c) ab(b)"),
+        ("b", &["b=m"], "as_written: ab(b) ab(a b) only_c(c)"),
+        ("b", &["a"], "reordered: ab(b) ab(b) only_c(c)"),
+        ("c", &["c"], "reordered: ab(a b) only_c(c)"),
+        ("ab", &["a", "b"], "reordered: only_c(c) ab(a b)"),
+        // Everything cools: the session's own place is as good as any, and has its state.
+        ("b", &["a", "b", "c"], "all_cooling: ab(b) ab(a b) only_c(c)"),
+    ] {
+        assert_eq!(ask(at(backend), cooling), expected, "{backend} {cooling:?}");
+    }
+}
+
+#[test]
 fn a_learned_endpoint_stands_alone_or_not_at_all() {
     let learned = |cluster| Answer::Placed(Arc::new(Placement::learned(cluster, Some("10.0.0.1:1"), Duration::from_secs(1))));
     assert_eq!(ask("plain", None, learned("a"))["endpoint_metadata"], json!({"selected_endpoint": "10.0.0.1:1"}));

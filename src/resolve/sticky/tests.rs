@@ -6,7 +6,9 @@ use super::*;
 use crate::catalog::compile::compile;
 use crate::catalog::load::SourceFile;
 use crate::explain::{Question, Rules, explain_with};
-use crate::health::Seen;
+use crate::extract::{Facts, Found};
+use crate::health::{Moment, Seen, View};
+use crate::resolve::{Policy, resolve};
 use crate::session::{Answer, State};
 
 const SESSIONS: u64 = 100_000;
@@ -77,6 +79,40 @@ fn a_cluster_that_joins_takes_its_share_and_nothing_else_moves() {
     let moves = moves(&[("a", 50), ("c", 20)], &[("a", 50), ("b", 30), ("c", 20)]);
     assert!(moves.iter().all(|(_, to)| *to == "b"));
     assert!(is_about(moves.len() as u64, 0.3));
+}
+
+/// The cluster of every session's first attempt, decided as requests are.
+fn served(drained: &str, cooling: &str) -> Vec<String> {
+    let text = format!(
+        "version: 1\nclusters: {{a: {{}}, b: {{}}, c: {{}}, d: {{}}, {drained}: {{drained: true}}}}\npriority_groups:\n  g: {{clusters: \
+         [{{cluster_name: a, weight: 50}}, {{cluster_name: b, weight: 30}}, {{cluster_name: c, weight: 20}}]}}\n  \
+         h: {{clusters: [{{cluster_name: d, weight: 1}}, {{cluster_name: unused, weight: 1}}]}}\nmodels: {{m: {{chain: [g, h]}}}}\n"
+    )
+    .replacen(&format!("{drained}: {{}}, "), "", 1);
+    let snapshot = compile(&[SourceFile::new("catalog.yaml", &text)]).unwrap_or_else(|found| panic!("{found:#?}")).snapshot;
+    let mut view = View::default();
+    view.add(cooling, None, Moment(1));
+    let (facts, policy) =
+        (Facts { model: Found::Value("m".to_owned()), ..Facts::default() }, Policy { sticky: true, ..Policy::default() });
+    let first = |session| {
+        let state = State { answer: Answer::NotAsked, seed: Some(session) };
+        let resolution = resolve(&snapshot, policy, &facts, &state, Seen::new(&view, Moment(0)), &mut ());
+        snapshot.cluster(resolution.chain[0].clusters[0].0).name.to_string()
+    };
+    (0..SESSIONS).map(first).collect()
+}
+
+#[test]
+fn draining_and_cooling_move_the_sessions_of_that_cluster_only_and_bring_them_back() {
+    let well = served("unused", "nobody");
+    assert_eq!(well, served("unused", "nobody"), "a replica that started later decides alike");
+    for (what, after) in [("drained", served("b", "nobody")), ("cooling", served("unused", "b"))] {
+        let moves: Vec<_> = well.iter().zip(&after).filter(|(from, to)| from != to).collect();
+        assert!(moves.iter().all(|(from, to)| *from == "b" && ["a", "c"].contains(&to.as_str())), "{what}");
+        assert!(is_about(moves.len() as u64, 0.3), "{what}: {} moved", moves.len());
+        let to_a = moves.iter().filter(|(_, to)| *to == "a").count() as u64;
+        assert!(is_about(to_a, 0.3 * 50.0 / 70.0), "{what}: by weight, {to_a}");
+    }
 }
 
 #[test]
