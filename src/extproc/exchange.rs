@@ -70,6 +70,8 @@ enum State {
     Hold,
     /// The decision is asked for; it answers the message of this kind.
     Deciding(Kind),
+    /// The request is on its way, and may have to be refused after all.
+    DecidingLate,
     /// Decided: everything else goes by unchanged.
     Pass,
     /// Refused: Envoy has ended the exchange.
@@ -147,14 +149,21 @@ impl Exchange {
 
     /// Sends the decision that a step asked for, and whatever waited for it.
     pub fn answer(&mut self, answer: &Answer) -> Vec<Reply> {
-        let State::Deciding(kind) = self.state else { return Vec::new() };
+        let (kind, is_late) = match self.state {
+            State::Deciding(kind) => (kind, false),
+            State::DecidingLate => (Kind::RequestBody, true),
+            State::Start | State::AwaitBody | State::Hold | State::Pass | State::Closed => return Vec::new(),
+        };
         let refused = matches!(answer, Answer::Refuse { .. });
         self.state = if refused { State::Closed } else { State::Pass };
         if self.silent {
             self.state = State::Pass;
+            self.held.clear();
             return Vec::new();
         }
-        let mut replies = vec![reply::deciding(kind, answer, self.keep_body(kind))];
+        // The request goes on as it was decided before, and all that is due is its body.
+        let due = refused || !is_late;
+        let mut replies: Vec<Reply> = due.then(|| reply::deciding(kind, answer, self.keep_body(kind))).into_iter().collect();
         if refused {
             self.held.clear();
             return replies;
@@ -192,7 +201,7 @@ impl Exchange {
     /// True if a decision is still due.
     #[must_use]
     pub fn is_undecided(&self) -> bool {
-        matches!(self.state, State::AwaitBody | State::Hold | State::Deciding(_))
+        matches!(self.state, State::AwaitBody | State::Hold | State::Deciding(_) | State::DecidingLate)
     }
 
     /// The client's bytes did not come in time.
@@ -212,7 +221,7 @@ impl Exchange {
                 intake.cut(why);
                 self.decide(Kind::RequestBody)
             }
-            State::Start | State::Deciding(_) | State::Pass | State::Closed => Step::default(),
+            State::Start | State::Deciding(_) | State::DecidingLate | State::Pass | State::Closed => Step::default(),
         }
     }
 
@@ -304,7 +313,7 @@ impl Exchange {
                 }
                 if intake.is_ready() { self.decide(Kind::RequestHeaders) } else { Step::default() }
             }
-            State::Start | State::Deciding(_) | State::Pass | State::Closed => self.pass_body(body, intake),
+            State::Start | State::Deciding(_) | State::DecidingLate | State::Pass | State::Closed => self.pass_body(body, intake),
         }
     }
 
@@ -315,7 +324,9 @@ impl Exchange {
         intake.body(&body.body);
         if !self.response_started && intake.must_refuse_late() {
             // No response has started, so that a late refusal still reaches the client and cancels the attempt (fact 28c).
-            return self.decide(Kind::RequestBody);
+            self.held.push(body);
+            self.state = State::DecidingLate;
+            return Step::decide();
         }
         Step { replies: pieces(Kind::RequestBody, body.body, body.end_of_stream), decide: false }
     }
@@ -332,7 +343,7 @@ impl Exchange {
                 self.held.end_with_trailers();
                 self.decide(Kind::RequestHeaders)
             }
-            State::Start | State::Deciding(_) | State::Pass | State::Closed => {
+            State::Start | State::Deciding(_) | State::DecidingLate | State::Pass | State::Closed => {
                 Step::reply(reply::unchanged(Kind::RequestTrailers))
             }
         }

@@ -158,11 +158,12 @@ impl Reader {
         self.ended = true;
     }
 
+    /// The first thing that went wrong counts: nothing is read behind what is no body, so that a key that stood twice came before it.
     fn note(&mut self, result: Result<(), Failure>) {
         match result {
+            _ if self.has_duplicate() => self.trouble = Some(Trouble::DuplicateKey),
             Err(Failure::Malformed(why)) => self.trouble = Some(Trouble::Malformed(why)),
             Err(Failure::TooLarge) => self.trouble = Some(Trouble::TooLarge),
-            Ok(()) if self.has_duplicate() && self.trouble.is_none() => self.trouble = Some(Trouble::DuplicateKey),
             Ok(()) => {}
         }
     }

@@ -237,6 +237,20 @@ fn after_a_refusal_nothing_is_answered() {
 }
 
 #[test]
+fn a_late_decision_that_refuses_nothing_lets_the_body_go_on() {
+    let mut exchange = Exchange::default();
+    let mut intake = Counter { wanted: 1, refuse_after: Some(4), ..Counter::default() };
+    for request in [head(false), body(b"abc", false)] {
+        if exchange.on(message(DUPLEX, request), &mut intake).decide {
+            exchange.answer(&proceed());
+        }
+    }
+    assert!(exchange.on(message(DUPLEX, body(b"def", true)), &mut intake).decide);
+    let replies: Vec<String> = exchange.answer(&proceed()).iter().map(describe).collect();
+    assert_eq!(replies, ["body:def."]);
+}
+
+#[test]
 fn a_late_refusal_is_possible_until_a_response_starts() {
     let conversation = |response_started: bool| {
         let mut exchange = Exchange::default();

@@ -105,6 +105,18 @@ fn trouble_names_what_kept_the_body_from_being_read() {
 }
 
 #[test]
+fn a_key_that_stands_twice_counts_though_the_body_breaks_behind_it() {
+    let body = r#"{"model":"m","model"`:"n"}"#;
+    for step in [1, body.len()] {
+        let mut reader =
+            Reader::new(&request("/v1/messages", &[JSON], None), &Plan::default(), Needs::default(), &Limits::default());
+        body.as_bytes().chunks(step).for_each(|chunk| reader.push(chunk));
+        reader.finish();
+        assert_eq!(reader.facts().0.trouble, Some(Trouble::DuplicateKey), "in steps of {step}");
+    }
+}
+
+#[test]
 fn a_tenant_is_a_name_or_the_hash_of_a_key() {
     let key = Source::ApiKey { header: "authorization".to_owned(), scheme: "Bearer".to_owned() };
     let plan = Plan { tenant: vec![key, header("x-tenant"), pointer("/tenant")], ..Plan::default() };

@@ -24,9 +24,9 @@ pub fn check(data: &[u8]) {
     let (cut, in_pieces) = scan(&pointers, &pieces, max_depth, on_duplicate);
     assert_eq!(whole, cut, "cut somewhere, the document is judged otherwise");
     assert_eq!(scanner.has_duplicate(), in_pieces.has_duplicate());
-    for index in 0..pointers.len() {
-        assert_eq!(scanner.slot(index), in_pieces.slot(index), "{}", pointers[index].as_str());
-        assert_eq!(scanner.starts_at(index), in_pieces.starts_at(index), "{}", pointers[index].as_str());
+    for (index, pointer) in pointers.iter().enumerate() {
+        assert_eq!(scanner.slot(index), in_pieces.slot(index), "{}", pointer.as_str());
+        assert_eq!(scanner.starts_at(index), in_pieces.starts_at(index), "{}", pointer.as_str());
     }
     let json = parse(&document, max_depth);
     assert_eq!(whole.is_ok(), json.is_some(), "serde_json disagrees on what is JSON");
