@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # CPU microseconds per exchange of `cascade serve`, beside those of examples/noop.rs (a processor that does nothing), taken in turns
 # on this machine under h2load: one gRPC stream per exchange with the two messages of BUFFERED. Prints each round, then the medians
-# and their ratio. The catalog has 1,000 models and 10,000 tenants.
+# and their ratio. The catalog has 1,000 models and 10,000 tenants. Measured are a decision (1 KB, 100 KB) and an attempt in the
+# upstream role: one whose model is renamed in the body (1 KB, 100 KB), and one that leaves the body with Envoy (headers alone).
 #
 #   benches/load.sh [ROUNDS]            default 3
 #   CASCADE="path/to/cascade" benches/load.sh    measures another binary
+#   KINDS="rename leave" benches/load.sh         measures these alone
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -44,18 +46,19 @@ noop_at=$(address_of "$noop_pid" "$work/noop.log")
 cascade_at=$(address_of "$cascade_pid" "$work/cascade.log")
 
 # What is measured is a whole decision: the override and the facts behind it.
-"$KIT" check "$cascade_at" 1024 2>"$work/check" >"$work/size" || { cat "$work/check" >&2; exit 1; }
+"$KIT" check decision "$cascade_at" 1024 2>"$work/check" >"$work/size" || { cat "$work/check" >&2; exit 1; }
 grep -q '"cascade"' "$work/check" || { echo "cascade decides no override: $(cat "$work/check")" >&2; exit 1; }
 echo "cascade: $(cat "$work/size") bytes of answers per exchange; $(cat "$work/check")"
 
 ticks() { awk '{print $14 + $15}' "/proc/$1/stat"; }
 
-# One run: $1 name, $2 pid, $3 address, $4 body size, $5 exchanges. Prints µs of CPU per exchange.
+# One run: $1 name, $2 pid, $3 address, $4 kind, $5 body size, $6 exchanges. Prints µs of CPU per exchange.
 run() {
-  local name=$1 pid=$2 at=$3 size=$4 count=$5 before after out expected data
-  expected=$("$KIT" check "$at" "$size" 2>"$work/$name.check") || { cat "$work/$name.check" >&2; return 1; }
+  local name=$1 pid=$2 at=$3 kind=$4 size=$5 count=$6 before after out expected data role=()
+  [ "$kind" = decision ] || role=(-H 'x-cascade-role: upstream')
+  expected=$("$KIT" check "$kind" "$at" "$size" 2>"$work/$name.check") || { cat "$work/$name.check" >&2; return 1; }
   before=$(ticks "$pid")
-  out=$(h2load -n "$count" -c "$CLIENTS" -m "$STREAMS" -t 1 -d "$work/$size.bin" \
+  out=$(h2load -n "$count" -c "$CLIENTS" -m "$STREAMS" -t 1 -d "$work/$kind.$size.bin" "${role[@]}" \
     -H 'content-type: application/grpc' -H 'te: trailers' \
     "http://$at/envoy.service.ext_proc.v3.ExternalProcessor/Process")
   after=$(ticks "$pid")
@@ -73,19 +76,21 @@ run() {
 
 median() { sort -n | awk '{v[NR] = $1} END {print (NR % 2) ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2}'; }
 
-for point in 1024:100000 102400:20000; do
-  size=${point%:*} count=${point#*:}
-  "$KIT" exchange "$size" "$work/$size.bin"
-  : >"$work/noop.$size"; : >"$work/cascade.$size"
+for point in decision:1024:100000 decision:102400:20000 rename:1024:100000 rename:102400:20000 leave:1024:100000; do
+  IFS=: read -r kind size count <<<"$point"
+  [[ " ${KINDS:-decision rename leave} " = *" $kind "* ]] || continue
+  "$KIT" exchange "$kind" "$size" "$work/$kind.$size.bin"
+  : >"$work/noop"; : >"$work/cascade"
   # The first run of each warms up and is not counted.
   for round in $(seq 0 "$ROUNDS"); do
-    floor=$(run noop "$noop_pid" "$noop_at" "$size" "$count")
-    ours=$(run cascade "$cascade_pid" "$cascade_at" "$size" "$count")
+    floor=$(run noop "$noop_pid" "$noop_at" "$kind" "$size" "$count")
+    ours=$(run cascade "$cascade_pid" "$cascade_at" "$kind" "$size" "$count")
     [ "$round" -eq 0 ] && continue
-    echo "$floor" >>"$work/noop.$size"; echo "$ours" >>"$work/cascade.$size"
-    printf '%7d bytes, round %d: noop %6.2f µs, cascade %6.2f µs\n' "$size" "$round" "$floor" "$ours"
+    echo "$floor" >>"$work/noop"; echo "$ours" >>"$work/cascade"
+    printf '%-8s %7d bytes, round %d: noop %6.2f µs, cascade %6.2f µs\n' "$kind" "$size" "$round" "$floor" "$ours"
   done
-  floor=$(median <"$work/noop.$size") ours=$(median <"$work/cascade.$size")
-  awk -v size="$size" -v floor="$floor" -v ours="$ours" \
-    'BEGIN {printf "%7d bytes, median:  noop %6.2f µs, cascade %6.2f µs, ratio %.2f\n", size, floor, ours, ours / floor}'
+  floor=$(median <"$work/noop") ours=$(median <"$work/cascade")
+  awk -v kind="$kind" -v size="$size" -v floor="$floor" -v ours="$ours" 'BEGIN {
+    printf "%-8s %7d bytes, median:  noop %6.2f µs, cascade %6.2f µs, ratio %.2f\n", kind, size, floor, ours, ours / floor
+  }'
 done

@@ -25,9 +25,15 @@ impl Writer {
     }
 
     pub fn bytes(&mut self, tag: u32, value: &[u8]) {
+        self.pieces(tag, &[value]);
+    }
+
+    /// One value that stands in several places.
+    pub fn pieces(&mut self, tag: u32, pieces: &[&[u8]]) {
         encode_key(tag, WireType::LengthDelimited, &mut self.buffer);
-        encode_varint(value.len() as u64, &mut self.buffer);
-        self.buffer.extend_from_slice(value);
+        let length: usize = pieces.iter().map(|piece| piece.len()).sum();
+        encode_varint(length as u64, &mut self.buffer);
+        pieces.iter().for_each(|piece| self.buffer.extend_from_slice(piece));
     }
 
     pub fn text(&mut self, tag: u32, value: &str) {
@@ -53,19 +59,25 @@ impl Writer {
 
     /// A nested message with what `content` writes; it is present even if that is nothing.
     pub fn message(&mut self, tag: u32, content: impl FnOnce(&mut Self)) {
-        encode_key(tag, WireType::LengthDelimited, &mut self.buffer);
-        let start = self.buffer.len();
         // Most messages here are shorter than 128 bytes: one byte for the length, and the rare longer one is moved.
-        self.buffer.push(0);
+        self.message_of(0, tag, content);
+    }
+
+    /// The same where it is known about how long the content will be: a body is then not moved to make room for its length.
+    pub fn message_of(&mut self, size: usize, tag: u32, content: impl FnOnce(&mut Self)) {
+        encode_key(tag, WireType::LengthDelimited, &mut self.buffer);
+        let (start, room) = (self.buffer.len(), encoded_len_varint(size as u64));
+        self.buffer.resize(start + room, 0);
         content(self);
-        let length = self.buffer.len() - start - 1;
-        let extra = encoded_len_varint(length as u64) - 1;
-        if extra > 0 {
-            let end = self.buffer.len();
-            self.buffer.resize(end + extra, 0);
-            self.buffer.copy_within(start + 1..end, start + 1 + extra);
+        let end = self.buffer.len();
+        let length = end - start - room;
+        let needed = encoded_len_varint(length as u64);
+        if needed != room {
+            self.buffer.resize(end.max(start + needed + length), 0);
+            self.buffer.copy_within(start + room..end, start + needed);
+            self.buffer.truncate(start + needed + length);
         }
-        let mut at = &mut self.buffer[start..=start + extra];
+        let mut at = &mut self.buffer[start..start + needed];
         encode_varint(length as u64, &mut at);
     }
 
@@ -142,6 +154,24 @@ mod tests {
             writer.json_fields(value.as_object().unwrap());
             let decoded = Struct::decode(writer.as_bytes()).unwrap();
             assert_eq!(crate::encode::tests::to_json(&decoded), value, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_guess_of_the_length_changes_nothing_but_the_work() {
+        let lengths = [0, 1, 127, 128, 16_383, 16_384, 100_000, 3_000_000];
+        for length in lengths {
+            let text = "x".repeat(length);
+            let write = |size: Option<usize>| {
+                let mut writer = Writer::default();
+                match size {
+                    None => writer.message(3, |content| content.text(1, &text)),
+                    Some(size) => writer.message_of(size, 3, |content| content.text(1, &text)),
+                }
+                writer.into_bytes()
+            };
+            let plain = write(None);
+            assert!(lengths.iter().all(|guess| write(Some(*guess)) == plain), "{length}");
         }
     }
 }

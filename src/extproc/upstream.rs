@@ -69,10 +69,10 @@ impl Upstream {
         if !reads {
             return vec![reply::unchanged(Kind::RequestBody)];
         }
-        let new = self.attempt.body(&body.body);
-        let length = new.as_ref().map_or(body.body.len(), Vec::len);
+        let edit = self.attempt.body(&body.body);
+        let length = edit.as_ref().map_or(body.body.len(), |edit| edit.length_of(&body.body));
         // It follows the body, also where an earlier attempt has changed it and this one changes nothing.
         let length = self.length.as_ref().filter(|said| *said != length.to_string().as_bytes()).map(|_| length);
-        vec![written::body(new.as_deref(), length)]
+        vec![written::body(&body.body, edit.as_ref(), length)]
     }
 }

@@ -110,6 +110,7 @@ impl Monitor {
         let now = self.now();
         let mut health = self.lock();
         let mut changes = health.ended(now);
+        let over = changes.len();
         for entry in entries {
             match entry {
                 Entry::Cools(Change { cluster, model, cooldown, .. }) => {
@@ -129,7 +130,7 @@ impl Monitor {
                 What::Ends => tell_end(change, "its time is over"),
             }
         }
-        changes.len()
+        changes.len() - over
     }
 
     fn tell_others(&self, entry: impl FnOnce() -> Option<Entry>) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::Pipeline;
 use crate::catalog::snapshot::{Cluster, ModelId, Snapshot};
+use crate::encode::attempt::Edit;
 use crate::extproc::intake::EnvoyHead;
 use crate::extract::Found;
 use crate::extract::head::{self, Head};
@@ -130,8 +131,8 @@ impl Attempt {
         }
     }
 
-    /// The whole body as this cluster shall see it; `None`: as it is.
-    pub fn body(&self, body: &[u8]) -> Option<Vec<u8>> {
+    /// What has to change in the whole body for this cluster; `None`: nothing.
+    pub fn body(&self, body: &[u8]) -> Option<Edit> {
         let Some(snapshot) = self.snapshot.as_ref().filter(|snapshot| !self.is_foreign(snapshot)) else {
             self.count(Became::UnknownCluster);
             return None;
@@ -143,7 +144,7 @@ impl Attempt {
         let renamed = found.and_then(|InBody { range, model: sent }| {
             let model = self.decided.or_else(|| naming::model_called(snapshot, &sent))?;
             let name = naming::name_at(snapshot, self.known_cluster(snapshot), model);
-            (name != sent).then(|| [&body[..range.start], self.place.write(name).as_bytes(), &body[range.end..]].concat())
+            (name != sent).then(|| Edit { range, text: self.place.write(name) })
         });
         self.count(if renamed.is_some() { Became::Body } else { Became::Unchanged });
         renamed
