@@ -1,7 +1,8 @@
 //! A session directory to try Cascade with: `PUT` remembers the body, `GET` gives it back or says 404, `DELETE` forgets it. It
-//! keeps everything in memory and asks nobody who they are.
+//! keeps everything in memory and asks nobody who they are. With ports after its address it also plays the endpoints of
+//! `examples/envoy/sessions.yaml`: each answers everything with its own port.
 //!
-//!   cargo run --example session_directory [ADDRESS]
+//!   cargo run --example session_directory [ADDRESS [PORT...]]
 
 #![allow(clippy::print_stdout, reason = "it is a command")]
 
@@ -12,13 +13,20 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use tokio::net::TcpListener;
 
 type Placements = Arc<Mutex<HashMap<String, Vec<u8>>>>;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<()> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8099".to_owned());
-    let listener = tokio::net::TcpListener::bind(address).await?;
+    let mut arguments = std::env::args().skip(1);
+    let address = arguments.next().unwrap_or_else(|| "127.0.0.1:8099".to_owned());
+    let listener = TcpListener::bind(address).await?;
+    for port in arguments {
+        let endpoint = TcpListener::bind(format!("127.0.0.1:{port}")).await?;
+        let served = format!("served by {}\n", endpoint.local_addr()?);
+        tokio::spawn(async move { axum::serve(endpoint, Router::new().fallback(async || served)).await });
+    }
     println!("a session directory listens on http://{}", listener.local_addr()?);
     axum::serve(listener, Router::new().fallback(answer).with_state(Placements::default())).await
 }

@@ -22,7 +22,8 @@ const OWN_KEYS: [&str; 2] = ["fallback_list", "selected_endpoint"];
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct State {
     pub answer: Answer,
-    /// A keyed hash of the session's id; the same on every replica with the same key. `None`: the request has no session.
+    /// A keyed hash of the session's id; the same on every replica with the same key. `None`: the request has no session, or
+    /// nothing is chosen by it.
     pub seed: Option<u64>,
 }
 

@@ -28,15 +28,16 @@ pub struct Asked {
 pub struct Affinity {
     sessions: Option<Arc<Sessions>>,
     keys: Keys,
-    /// Something uses the session.
-    wanted: bool,
+    /// Something is chosen by the session's own number.
+    sticks: bool,
     deadline: Duration,
 }
 
 impl Affinity {
     #[must_use]
     pub fn new(settings: &Settings, sessions: Option<Arc<Sessions>>, keys: Keys) -> Self {
-        Self { sessions, keys, wanted: settings.rules().session, deadline: settings.limits.decision_deadline }
+        let sticks = settings.session.sticky || !settings.publish.sticky_header.is_empty();
+        Self { sessions, keys, sticks, deadline: settings.limits.decision_deadline }
     }
 
     /// True if there is somebody to ask.
@@ -74,7 +75,7 @@ impl Affinity {
             }
             (None, _) | (_, None) => Answer::NotAsked,
         };
-        let session = facts.session.as_deref().filter(|_| self.wanted);
+        let session = facts.session.as_deref().filter(|_| self.sticks);
         State { answer, seed: session.map(|session| self.keys.seed(session)) }
     }
 

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use cascade::lab::{Endpoint, Envoy, Provider, Reply, Request, Scratch, Serve, envoy};
+use cascade::lab::{Endpoint, Envoy, Provider, Reply, Request, Scratch, Serve, envoy, eventually};
 
 use crate::cases::CASCADE;
 use crate::examples::{example, with_port};
 use crate::gateway::ok;
+use crate::town::LIMIT;
 
 /// Endpoints by cluster, and the ports they have in the example.
 const ENDPOINTS: [(&str, u16); 6] =
@@ -27,6 +28,7 @@ struct Pool {
 }
 
 impl Pool {
+    /// `settings` are more of `session`, on one line, and whatever follows it on others.
     async fn open(settings: &str, change: impl Fn(String) -> String) -> Self {
         let placements: Arc<Mutex<HashMap<String, String>>> = Arc::default();
         let known = Arc::clone(&placements);
@@ -37,8 +39,9 @@ impl Pool {
         let directory = ok(directory.await);
         let scratch = ok(Scratch::new());
         let url = format!("http://{}/s/{{tenant}}/{{model}}/{{session}}", directory.address());
-        let settings =
-            format!("session: {{directory: http, url: \"{url}\", timeout: 10s{settings}}}\nlimits: {{decision_deadline: 1s}}\n");
+        let (session, others) = settings.split_once('\n').unwrap_or((settings, ""));
+        let session = format!("session: {{directory: http, url: \"{url}\", timeout: 10s{session}}}\n");
+        let settings = format!("{session}limits: {{decision_deadline: 1s}}\n{others}");
         let config = ok(scratch.write("cascade.yaml", &settings));
         let catalog = format!("{}/catalogs/sessions", env!("CARGO_MANIFEST_DIR"));
         let arguments = ["--config", config.to_str().unwrap(), "--catalog", &catalog];
@@ -201,6 +204,50 @@ async fn a_pin_reaches_the_next_cluster_too_and_does_not_end_the_chain_there() {
         pool.serves("reasoner", "moved", "cpu").await;
     })
     .await;
+}
+
+// Facts 22 to 24 and 28
+#[tokio::test]
+async fn a_session_that_nobody_knows_comes_back_to_the_endpoint_that_served_it() {
+    let pool = Pool::open(", learn: true, ttl: 10m, negative_ttl: 1ms\nfeedback: {enabled: true}\n", |yaml| yaml).await;
+    let learned = async |times: f64| {
+        let what = format!("{times} sessions learned");
+        let count = || async {
+            let page = ok(pool.serve.admin(Request::get("/metrics")).await).text();
+            let line = "cascade_session_learned_total{result=\"learned\"} ";
+            let now: f64 = page.lines().find_map(|text| text.strip_prefix(line)?.parse().ok())?;
+            (now >= times).then_some(())
+        };
+        ok(eventually(&what, LIMIT, count).await);
+    };
+    // Round robin spreads what nobody has seen yet over both.
+    let mut homes = HashMap::new();
+    for session in ["s1", "s2", "s3", "s4"] {
+        homes.insert(session, pool.send("assistant", session).await.1);
+    }
+    learned(4.0).await;
+    assert!(homes.values().any(|home| home == "agent-1") && homes.values().any(|home| home == "agent-2"), "{homes:?}");
+    for (session, home) in &homes {
+        pool.serves("assistant", session, home).await;
+    }
+    // Beside the entries of a model an endpoint would become part of each: it is not sent there.
+    let (served, question) = (pool.send("reasoner", "s1").await.1, r#"{"model":"reasoner","session":"s1"}"#);
+    learned(5.0).await;
+    let told = ok(pool.serve.admin(Request::post("/explain", question)).await);
+    let told: serde_json::Value = serde_json::from_slice(&told.body).unwrap();
+    assert!(served.starts_with("gpu-p") && told["directory"]["selected_endpoint"].is_string(), "{told}");
+    assert_eq!(
+        told["endpoint_metadata"],
+        serde_json::json!({"fallback_list": [{"tier": "gpu"}, {"tier": "spare"}, {"any": "endpoint"}]})
+    );
+    // All agents fail: the endpoint reaches the subset cluster behind them and does no harm there.
+    ["agent-1", "agent-2"].iter().for_each(|name| pool.endpoint(name).answer_status(503));
+    let (status, served, way) = pool.send("assistant", "s1").await;
+    assert_eq!((status, served.as_str(), way.as_str()), (200, "cpu", "agents(503) agents(503) cpu_pool(200)"));
+    learned(6.0).await;
+    ["agent-1", "agent-2"].iter().for_each(|name| pool.endpoint(name).answer_status(200));
+    pool.serves("assistant", "s1", "cpu").await;
+    pool.serves("assistant", "s2", &homes["s2"]).await;
 }
 
 #[tokio::test]
