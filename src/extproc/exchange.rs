@@ -3,43 +3,13 @@
 //! it does not know what a model is, and it cannot answer a message twice, in another kind, or not at all.
 
 mod held;
+mod reading;
 
 use self::held::Held;
+pub use self::reading::{Cut, Intake};
 use crate::encode::piece::pieces;
 use crate::encode::reply::{self, Answer, KeepBody, Kind, Reply};
 use crate::proto::{BodyMode, HttpBody, ProcessingRequest, Request};
-
-/// What reads the request while it streams by.
-pub trait Intake {
-    /// The head, or an empty one if Envoy does not send it.
-    fn head(&mut self, message: &ProcessingRequest);
-    fn body(&mut self, chunk: &[u8]);
-    /// The body has ended.
-    fn end(&mut self);
-    /// No more of the body is seen, though it has not ended.
-    fn cut(&mut self, why: Cut);
-    /// True if the head alone decides.
-    fn needs_no_body(&self) -> bool;
-    /// True if what has been read decides.
-    fn is_ready(&self) -> bool;
-    /// True if what came after the decision has to be refused.
-    fn must_refuse_late(&self) -> bool;
-    /// Names of our own headers that the client sent: they go with the first answer, whatever is decided later.
-    fn forged(&self) -> Vec<String>;
-}
-
-/// Why the rest of a body is not read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
-    /// The mode forwards the headers before the body is seen (fact 6).
-    ModeTooLate,
-    /// BUFFERED_PARTIAL: the body is larger than Envoy's buffer (fact 5).
-    TooLarge,
-    /// The client's bytes did not come in time.
-    Deadline,
-    /// A message that cannot be decoded.
-    Broken,
-}
 
 /// What has to happen after a message.
 #[derive(Debug, Default, PartialEq, Eq)]

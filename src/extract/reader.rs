@@ -1,17 +1,16 @@
 //! Reads one request as it arrives: the head at once, the body in pieces, until every needed field is known. It follows the
 //! configured order of sources, and it says when nothing that may still come can change the answer. It knows no catalog.
 
-use std::sync::LazyLock;
+mod wanted;
 
-use super::body::Scanner;
-use super::dialect::{BodyKind, Dialect, ModelPlace};
+use self::wanted::Wanted;
+use super::dialect::{BodyKind, Dialect};
 use super::encoding::{Decoder, Failure};
 use super::head::{self, Head};
-use super::json::{self, Slot};
+use super::json::Slot;
 use super::path::split_target;
-use super::source::{OnDuplicateKey, Plan, Pointer, Source};
+use super::source::{Plan, Source};
 use super::{Facts, Found, Limits, Origins, Trouble};
-use super::{form, multipart};
 
 /// Which fields a decision waits for. The model is always needed; the others are read when they come along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,9 +56,6 @@ enum Body {
     /// It could hold a field, and cannot be read.
     Unreadable(&'static str),
 }
-
-/// Where JSON dialects keep the model.
-static MODEL: LazyLock<Pointer> = LazyLock::new(|| Pointer::to_key("model"));
 
 impl Reader {
     /// Reads the head. `needs` says what the decision waits for.
@@ -263,75 +259,6 @@ impl Reader {
     pub fn api(&self) -> super::Api {
         self.api
     }
-}
-
-/// Collects what the body is asked for while the fields are planned.
-struct Wanted<'a> {
-    kind: &'a BodyKind,
-    pointers: Vec<Pointer>,
-    names: Vec<String>,
-}
-
-impl Wanted<'_> {
-    fn field(&mut self, head: &impl Head, sources: &[Source], dialect: &Dialect, in_body: bool) -> Field {
-        let mut field = Field::default();
-        for (index, source) in sources.iter().enumerate() {
-            let found = match (source, &dialect.model) {
-                (Source::Dialect, ModelPlace::Path(model)) => model.clone().map_or(Found::Unusable, Found::Value),
-                _ => head::find(head, source),
-            };
-            if found != Found::Nothing {
-                field.fallback = found;
-                field.fallback_source = index;
-                field.source = Some(source.clone());
-                break;
-            }
-            if in_body && let Some(slot) = self.slot(source) {
-                field.candidates.push((slot, index));
-            }
-        }
-        field
-    }
-
-    /// The body's slot for the source, if this kind of body can have it.
-    fn slot(&mut self, source: &Source) -> Option<usize> {
-        let (pointer, name) = match (source, self.kind) {
-            (Source::Body(pointer), BodyKind::Json) => (Some(pointer.clone()), None),
-            (Source::Dialect, BodyKind::Json) => (Some(MODEL.clone()), None),
-            (Source::Dialect, BodyKind::Multipart { .. } | BodyKind::Form) => (None, Some("model")),
-            (Source::Multipart(name), BodyKind::Multipart { .. }) | (Source::Form(name), BodyKind::Form) => {
-                (None, Some(name.as_str()))
-            }
-            _ => return None,
-        };
-        match (pointer, name) {
-            (Some(pointer), _) => Some(index_of(&mut self.pointers, pointer)),
-            (None, Some(name)) => Some(index_of(&mut self.names, name.to_owned())),
-            (None, None) => None,
-        }
-    }
-
-    fn body(self, limits: &Limits, on_duplicate: OnDuplicateKey, encoding: &str) -> Body {
-        let scanner = match self.kind {
-            BodyKind::Json => Scanner::Json(Box::new(json::Scanner::new(&self.pointers, limits.max_depth, on_duplicate))),
-            BodyKind::Multipart { boundary } => {
-                Scanner::Multipart(Box::new(multipart::Scanner::new(boundary, self.names, on_duplicate)))
-            }
-            BodyKind::Form => Scanner::Form(form::Scanner::new(self.names, on_duplicate)),
-            BodyKind::Other => return Body::Ignored,
-        };
-        match Decoder::new(encoding, scanner, limits.max_decompressed) {
-            Some(decoder) => Body::Read(Box::new(decoder)),
-            None => Body::Unreadable("the body has a content-encoding that is not known here"),
-        }
-    }
-}
-
-fn index_of<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
-    list.iter().position(|known| *known == item).unwrap_or_else(|| {
-        list.push(item);
-        list.len() - 1
-    })
 }
 
 #[cfg(test)]

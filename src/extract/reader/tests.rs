@@ -1,4 +1,5 @@
 use super::super::request::Request;
+use super::super::source::Pointer;
 use super::super::{Api, TenantClaim};
 use super::*;
 
