@@ -187,14 +187,14 @@ fn entry(status: u32, token: &str) -> Bytes {
     Bytes::from(entry.encode_to_vec())
 }
 
-/// What a session adds to a decision whose directory's answer is remembered: the key, the cache, the seed, the moved chain.
+/// What a session adds to a decision whose directory's answer is remembered: the key, the cache, the moved chain.
 fn session(criterion: &mut Criterion, snapshot: &Snapshot, rules: &Rules) {
     let mut request = request("model-500", 1_000);
     request.add_header("x-session-id", "b9ef8c1e-2d6b-4f0e-9a5f-1f1f1f1f1f1f");
     let facts = request.read(&rules.plan, rules.needs(snapshot), &rules.limits).0;
     let hour = Duration::from_secs(3600);
     let memory = Memory::new(100_000, hour, hour);
-    let (Ok(template), Ok(keys)) = (Template::parse("http://d/s/{tenant}/{model}/{session}"), Keys::random()) else { return };
+    let Ok(template) = Template::parse("http://d/s/{tenant}/{model}/{session}") else { return };
     let Some(key) = affinity::key(snapshot, &template, &facts) else { return };
     memory.put(&key, &parse(br#"{"selected_backend":"b","selected_endpoint":"10.0.0.1:80"}"#));
     let mut group = criterion.benchmark_group("session");
@@ -205,7 +205,7 @@ fn session(criterion: &mut Criterion, snapshot: &Snapshot, rules: &Rules) {
         bencher.iter(|| {
             let facts = black_box(&facts);
             let answer = affinity::key(snapshot, &template, facts).and_then(|key| memory.get(&key)).unwrap_or_default();
-            let state = State { answer, seed: facts.session.as_deref().map(|session| keys.seed(session)) };
+            let state = State { answer, seed: None };
             resolve(snapshot, rules.policy, facts, &state, Seen::well(), &mut ())
         });
     });
