@@ -179,7 +179,7 @@ impl<P: Processor> Server<P> {
         // Nobody sends requests to a server that never was ready: it need not wait for anyone to notice.
         let was_ready = self.readiness.check().is_ok();
         let result = tokio::select! {
-            () = drain(&self.phase, self.parts.settings.server.drain, was_ready, &mut ended, &self.parts.metrics) => Ended::Drained,
+            () = drain(&self.phase, &self.parts, was_ready, &mut ended) => Ended::Drained,
             () = signals.next() => Ended::Cut,
         };
         self.phase.send_replace(Phase::Over);
@@ -220,7 +220,8 @@ impl<P: Processor> Server<P> {
 }
 
 /// From the first signal to the last stream, or to the deadline.
-async fn drain(phase: &watch::Sender<Phase>, limit: Duration, was_ready: bool, ended: &mut JoinSet<()>, metrics: &Metrics) {
+async fn drain<P>(phase: &watch::Sender<Phase>, parts: &Parts<P>, was_ready: bool, ended: &mut JoinSet<()>) {
+    let limit = parts.settings.server.drain;
     let deadline = Instant::now() + limit;
     phase.send_replace(Phase::Leaving);
     info!(limit = ?limit, "draining: not ready any more, open streams may finish");
@@ -228,9 +229,15 @@ async fn drain(phase: &watch::Sender<Phase>, limit: Duration, was_ready: bool, e
         sleep(LAME_DUCK.min(limit / 4)).await;
     }
     phase.send_replace(Phase::Draining);
+    if let Some(feedback) = &parts.feedback {
+        feedback.end();
+    }
     let all = async { while ended.join_next().await.is_some() {} };
     if timeout_at(deadline, all).await.is_err() {
-        warn!(streams = metrics.streams_in_flight(), "the drain is over: streams that are still open are cut (server.drain)");
+        warn!(
+            streams = parts.metrics.streams_in_flight(),
+            "the drain is over: streams that are still open are cut (server.drain)"
+        );
     }
 }
 

@@ -2,8 +2,9 @@
 //! that is the directory. It runs beside the requests, writes only what is news, and gives up rather than queue. Whether a session
 //! may be remembered at a cluster is the caller's to know.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -87,6 +88,8 @@ struct Shared {
     timeout: Duration,
     room: Arc<Semaphore>,
     runtime: Handle,
+    /// Sessions that are being written, and what has served them since: two writes of one session must not overtake each other.
+    sessions: Mutex<HashMap<Box<str>, Option<Served>>>,
     /// Writes that failed since the last one that did not.
     failures: AtomicU64,
 }
@@ -99,7 +102,8 @@ impl Learning {
     /// The same, shared with other replicas. Must be called inside a runtime, which runs the writes.
     pub(super) fn shared(self, redis: Redis, timeout: Duration) -> Self {
         let (room, runtime) = (Arc::new(Semaphore::new(MAX_WRITING)), Handle::current());
-        Self { shared: Some(Arc::new(Shared { redis, timeout, room, runtime, failures: AtomicU64::new(0) })), ..self }
+        let (sessions, failures) = (Mutex::default(), AtomicU64::new(0));
+        Self { shared: Some(Arc::new(Shared { redis, timeout, room, runtime, sessions, failures })), ..self }
     }
 
     /// True if it is known already that the session lives in this cluster, and will be for a while.
@@ -154,21 +158,49 @@ impl Learned {
 
 impl Shared {
     fn write(self: &Arc<Self>, key: &str, served: Served, memory: Arc<Memory>, metrics: Arc<Metrics>) {
+        let mut sessions = self.lock();
+        if let Some(next) = sessions.get_mut(key) {
+            *next = Some(served);
+            return;
+        }
         let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
             metrics.session_learned(Learned::Dropped);
             return;
         };
+        sessions.insert(Box::from(key), None);
         let (this, key) = (Arc::clone(self), key.to_owned());
         self.runtime.spawn(async move {
-            let written = timeout(this.timeout, this.redis.learn(&key, &served)).await.unwrap_or(Err(Fault::Timeout));
-            metrics.session_learned(written.as_ref().map_or(Learned::Failed, Learned::of));
-            this.note(written.as_ref().err());
-            // Somebody else's word says more than we know.
-            if let Ok(Outcome::Kept(placed @ Answer::Placed(_))) = written {
-                memory.put(&key, &placed);
+            let mut next = Some(served);
+            while let Some(served) = next {
+                this.write_one(&key, &served, &memory, &metrics).await;
+                next = this.next(&key);
             }
             drop(room);
         });
+    }
+
+    /// What has served the session while it was being written; `None`: nothing, and its writing is over.
+    fn next(&self, key: &str) -> Option<Served> {
+        let mut sessions = self.lock();
+        let next = sessions.get_mut(key).and_then(Option::take);
+        if next.is_none() {
+            sessions.remove(key);
+        }
+        next
+    }
+
+    async fn write_one(&self, key: &str, served: &Served, memory: &Memory, metrics: &Metrics) {
+        let written = timeout(self.timeout, self.redis.learn(key, served)).await.unwrap_or(Err(Fault::Timeout));
+        metrics.session_learned(written.as_ref().map_or(Learned::Failed, Learned::of));
+        self.note(written.as_ref().err());
+        // Somebody else's word says more than we know.
+        if let Ok(Outcome::Kept(placed @ Answer::Placed(_))) = written {
+            memory.put(key, &placed);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Option<Served>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note(&self, fault: Option<&Fault>) {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use tokio::sync::watch;
 use tonic::body::Body;
 use tonic::server::{ClientStreamingService, Grpc, NamedService};
 use tonic::{Request, Response, Status, Streaming};
@@ -50,6 +51,8 @@ struct Reader {
     /// While sessions are learned.
     learner: Option<Learner>,
     seen: Mutex<Remembered>,
+    /// The server drains: Envoy's log streams never end by themselves.
+    over: watch::Sender<bool>,
 }
 
 impl AccessLog {
@@ -74,7 +77,13 @@ impl AccessLog {
             metrics,
             keys,
             seen: Mutex::default(),
+            over: watch::Sender::new(false),
         }))
+    }
+
+    /// Ends the log's streams, which would keep their connections open for ever. What they would still tell is lost.
+    pub fn end(&self) {
+        self.0.over.send_replace(true);
     }
 
     /// Takes in one encoded `HTTPAccessLogEntry` of our log.
@@ -123,7 +132,13 @@ impl ClientStreamingService<LogMessage> for Stream {
         Box::pin(async move {
             // The name stands in the first message; the others belong to it.
             let mut is_ours = false;
-            while let Some(message) = messages.message().await? {
+            let mut over = reader.over.subscribe();
+            loop {
+                let message = tokio::select! {
+                    message = messages.message() => message?,
+                    _ = over.wait_for(|over| *over) => None,
+                };
+                let Some(message) = message else { return Ok(Response::new(())) };
                 if let Some(identifier) = &message.identifier {
                     is_ours = identifier.log_name == reader.log_name.as_bytes();
                 }
@@ -131,7 +146,6 @@ impl ClientStreamingService<LogMessage> for Stream {
                     message.http.iter().flat_map(|http| &http.entries).for_each(|entry| reader.take(entry));
                 }
             }
-            Ok(Response::new(()))
         })
     }
 }

@@ -261,3 +261,25 @@ async fn an_admin_address_that_others_reach_changes_nothing() {
     assert_eq!(answer.status, 403, "{answer:?}");
     assert!(answer.json()["hint"].as_str().unwrap().contains("loopback"));
 }
+
+#[tokio::test]
+async fn a_log_that_stays_open_does_not_hold_up_the_drain() {
+    let mut scene = Scene::set(&[("SERVER__DRAIN", "60s")]).await;
+    let message = StreamAccessLogsMessage {
+        identifier: Some(Identifier { log_name: "cascade".to_owned(), ..Default::default() }),
+        log_entries: Some(LogEntries::HttpLogs(HttpAccessLogEntries {
+            log_entry: vec![entry("b", 200, ResponseFlags::default())],
+        })),
+    };
+    // As Envoy's: one message, and no end.
+    let messages = tokio_stream::StreamExt::chain(tokio_stream::once(message), tokio_stream::pending());
+    let mut client = AccessLogServiceClient::new(scene.channel.clone());
+    let open = tokio::spawn(async move { client.stream_access_logs(messages).await });
+    let counted = async || scene.metric("cascade_attempts_total{cluster=\"b\",class=\"success\"}").await;
+    eventually("the entry is taken in", counted).await;
+    scene.cascade.terminate();
+    let (code, output) = scene.cascade.ended().await;
+    assert_eq!(code, Some(0), "{output}");
+    assert!(!output.contains("the drain is over"), "{output}");
+    assert!(open.await.unwrap().is_ok(), "a clean end");
+}

@@ -114,6 +114,22 @@ async fn replicas_share_what_they_learn_through_redis() {
 }
 
 #[tokio::test]
+async fn what_served_a_session_last_counts_however_fast_it_moves() {
+    let server = RedisServer::start().await;
+    let sessions = in_redis(&server, TTL);
+    let keys: Vec<String> = (0..50).map(|session| format!("s{session}")).collect();
+    for key in &keys {
+        ["a", "b", "a", "c"].into_iter().for_each(|cluster| sessions.learn(key, at(cluster)));
+    }
+    until("all are written", async || sessions.learning.as_ref().unwrap().is_idle()).await;
+    for key in &keys {
+        let value: String = server.ask(::redis::cmd("GET").arg(key)).await;
+        assert!(value.contains(r#""selected_backend":"c""#), "{key}: {value}");
+        assert_eq!(home(&sessions, key).await.as_deref(), Some("c"));
+    }
+}
+
+#[tokio::test]
 async fn a_session_that_goes_on_is_written_once_in_a_while() {
     let server = RedisServer::start().await;
     let sessions = in_redis(&server, TTL);
