@@ -1,6 +1,7 @@
 //! Runs what the catalog says of itself: its `tests` are judged like requests, its `invariants` proved over every tenant and
 //! model that they speak of, as written and with each provider drained in turn. A finding is a diagnostic; an error among them
-//! keeps the snapshot from being accepted.
+//! keeps the snapshot from being accepted. A drain is a state, not an intent: it must take effect in an incident, so that a test that
+//! fails by a drain alone is a warning, and no second drain is supposed on top of a real one.
 
 use std::collections::HashMap;
 
@@ -8,7 +9,7 @@ use crate::catalog::compile::{Accepted, compile};
 use crate::catalog::expectations::{Expect, Invariant, TenantSelector, Test};
 use crate::catalog::load::SourceFile;
 use crate::catalog::snapshot::{ClusterId, Drain, Snapshot, StrangerPolicy, Tenant};
-use crate::diagnostic::{Diagnostic, acceptable};
+use crate::diagnostic::{Diagnostic, Severity, acceptable};
 use crate::explain::{Question, Rules, explain};
 use crate::extract::{Facts, Found, TenantClaim};
 use crate::health::Seen;
@@ -32,10 +33,28 @@ pub fn accept(files: &[SourceFile], rules: &Rules) -> Result<Accepted, Vec<Diagn
 /// Runs all tests and invariants of the snapshot.
 #[must_use]
 pub fn run(snapshot: &Snapshot, rules: &Rules) -> Vec<Diagnostic> {
-    let mut found: Vec<Diagnostic> =
-        snapshot.expectations.tests.iter().filter_map(|test| run_test(snapshot, rules, test)).collect();
-    found.extend(run_invariants(snapshot, rules.policy));
+    let undrained = undrained(snapshot);
+    let judge = |test: &Test| {
+        let fault = run_test(snapshot, rules, test)?;
+        let by_drain = undrained.as_ref().is_some_and(|undrained| run_test(undrained, rules, test).is_none());
+        Some(if by_drain { excused(fault) } else { fault })
+    };
+    let mut found: Vec<Diagnostic> = snapshot.expectations.tests.iter().filter_map(judge).collect();
+    found.extend(run_invariants(snapshot, undrained.as_ref().unwrap_or(snapshot), rules.policy));
     found
+}
+
+fn excused(fault: Diagnostic) -> Diagnostic {
+    Diagnostic { severity: Severity::Warning, message: format!("{}; it holds but for what is drained", fault.message), ..fault }
+}
+
+/// The catalog without its drains; `None`: it has none.
+fn undrained(snapshot: &Snapshot) -> Option<Snapshot> {
+    snapshot.clusters.iter().any(|cluster| cluster.drain.is_some()).then(|| {
+        let mut undrained = snapshot.clone();
+        undrained.clusters.iter_mut().for_each(|cluster| cluster.drain = None);
+        undrained
+    })
 }
 
 fn run_test(snapshot: &Snapshot, rules: &Rules, test: &Test) -> Option<Diagnostic> {
@@ -100,7 +119,7 @@ struct Variant {
     snapshot: Snapshot,
 }
 
-fn run_invariants(snapshot: &Snapshot, policy: Policy) -> Vec<Diagnostic> {
+fn run_invariants(snapshot: &Snapshot, undrained: &Snapshot, policy: Policy) -> Vec<Diagnostic> {
     let invariants = &snapshot.expectations.invariants;
     if invariants.is_empty() {
         return Vec::new();
@@ -108,7 +127,7 @@ fn run_invariants(snapshot: &Snapshot, policy: Policy) -> Vec<Diagnostic> {
     let mut findings: Vec<Finding> = invariants.iter().map(|_| Finding::default()).collect();
     let drains = (0..snapshot.providers.len()).map(Some);
     for provider in std::iter::once(None).chain(drains) {
-        let variant = provider.map(|index| drain(snapshot, index));
+        let variant = provider.map(|index| drain(undrained, index));
         let (judged, drained) = match &variant {
             None => (snapshot, None),
             Some(variant) => (&variant.snapshot, variant.drained.as_deref()),

@@ -122,3 +122,39 @@ fn tenants_that_are_judged_alike_are_judged_once_and_counted() {
     let message = message("invariants: [{name: n, models: m, tenants: \"tier:eu\", never: [reject]}]");
     assert!(message.ends_with("(1 more like it)"), "{message}");
 }
+
+#[test]
+fn a_drain_takes_effect_whatever_the_tests_expect_of_the_chain_without_it() {
+    let of = |expectations: &str| {
+        let text = format!("{CATALOG}{expectations}\n").replace("alpha: {}", "alpha: {drained: true}");
+        accept(&[SourceFile::new("catalog.yaml", &text)], &Rules::default())
+    };
+    let test =
+        |expect: &str| format!("tests: [{{name: t, request: {{model: mixed, tenant: lax-1}}, expect: {{clusters: {expect}}}}}]");
+    let told = |accepted: Accepted| accepted.warnings.into_iter().find(|found| found.code == "failing-test");
+    let warning = told(of(&test("[[eu1], [eu1, us1]]")).unwrap()).unwrap();
+    assert_eq!(warning.message, "the test `t` fails: the answer is both [us1] (model_chain); it holds but for what is drained");
+    assert_eq!(told(of(&test("[[us1]]")).unwrap()), None, "a test of the drain itself");
+    assert!(of(&test("[[eu1]]")).is_err(), "it fails with and without the drain");
+    // What is proved must hold as things are; but a second drain is not supposed on top of the real one.
+    let invariant = |model: &str| format!("invariants: [{{name: i, tenants: lax-1, models: {model}, never: [pass_through]}}]");
+    assert!(of(&invariant("mixed")).is_ok());
+    assert!(of(&invariant("m")).is_err());
+}
+
+#[test]
+fn each_provider_of_each_shipped_catalog_can_be_drained() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/catalogs");
+    let mut drained = 0;
+    for catalog in std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+        let files = crate::catalog::load::read(&catalog).unwrap();
+        let snapshot = compile(&files).unwrap().snapshot;
+        for provider in 0..snapshot.providers.len() {
+            let Variant { drained: name, snapshot } = drain(&snapshot, provider);
+            let found = run(&snapshot, &Rules::default());
+            assert!(acceptable(&found), "{} without {name:?}: {found:#?}", catalog.display());
+            drained += 1;
+        }
+    }
+    assert!(drained > 10, "{drained}");
+}
