@@ -191,7 +191,7 @@ const DEFAULTS: Shape = Shape::Record(&Record {
         )
         .default("\"pass_through\""),
         field("fail", FAIL, "`closed`: nothing ever passes through to Envoy's static chain.").default("\"open\""),
-        field("max_attempts", Shape::Integer(1, 4_294_967_295), "The longest chain that is sent; what is beyond is cut.").default("8"),
+        field("max_attempts", Shape::Integer(1, 4_294_967_295), "The longest chain that is sent; what is beyond is cut. Attempts are bounded by Envoy's `num_retries`: those beyond the chain's end stay on its last group.").default("8"),
     ],
 });
 

@@ -85,7 +85,7 @@ Exit codes: 0 good, warnings included; 1 errors found.")]
 pub(super) struct Check {
     #[command(flatten)]
     pub(super) common: Common,
-    /// Envoy's configuration, to check the two against each other.
+    /// Envoy's configuration, to check the two against each other. Not in this version.
     #[arg(long, value_name = "FILE")]
     pub(super) envoy: Option<String>,
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -137,7 +137,7 @@ pub(super) struct Explain {
     pub(super) format: Format,
 }
 
-/// Print an Envoy configuration that fits a catalog.
+/// Print an Envoy configuration that fits a catalog. Not in this version: start from examples/envoy.
 #[derive(Debug, Args)]
 pub(super) struct EnvoyConfig {
     #[command(flatten)]

@@ -34,7 +34,7 @@ pub(super) static TOP: Record = Record {
             .default("\"\""),
         field("admin_token_file", Shape::Text, "A file of tokens, one a line, read again when it changes: cooling and clearing a cluster at `admin` then takes one of them (`authorization: Bearer …`), at every address. Empty: only a loopback address or a Unix socket allows it.")
             .default("\"\""),
-        field("tls", TLS, "Certificates for the gRPC server. Read again when the files change. Empty: no TLS."),
+        field("tls", TLS, "Certificates for the gRPC server. Not in this version: anything but `{}` is an error. Use a Unix socket or a sidecar."),
         field("telemetry", TELEMETRY, "Logs and traces."),
     ],
 };
@@ -207,7 +207,8 @@ const TELEMETRY: Shape = Shape::Record(&Record {
     fields: &[
         field("log", Shape::Text, "A log filter: `info`, `debug`, `info,cascade=debug`.").default("\"info\""),
         field("log_format", Shape::Choice(&["text", "json"]), "How log lines are written.").default("\"text\""),
-        field("otlp_endpoint", Shape::Text, "Where traces are sent. Empty: nowhere.").default("\"\""),
+        field("otlp_endpoint", Shape::Text, "Where traces are sent. Not in this version: anything but empty is an error.")
+            .default("\"\""),
     ],
 });
 
