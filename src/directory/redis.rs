@@ -50,7 +50,12 @@ impl Redis {
         let mut connection = self.connection.clone();
         let mut both = redis::pipe();
         both.cmd("GET").arg(key).cmd("PTTL").arg(key);
-        let (value, left): (Option<Vec<u8>>, i64) = both.query_async(&mut connection).await.map_err(|error| fault(&error))?;
+        let mut asked: Result<(Option<Vec<u8>>, i64), RedisError> = both.query_async(&mut connection).await;
+        if asked.as_ref().is_err_and(RedisError::is_connection_dropped) {
+            // Redis, or something on the way, closes what is idle for long, and that is only noticed now.
+            asked = both.query_async(&mut connection).await;
+        }
+        let (value, left) = asked.map_err(|error| fault(&error))?;
         // -1: it does not expire; -2: it did just now.
         let left = (left != -1).then(|| Duration::from_millis(u64::try_from(left).unwrap_or_default()));
         match value {

@@ -6,7 +6,7 @@
 //! key that stands twice has to be seen: parsers that build a map have already forgotten the first one.
 //!
 //! Two readers share the work. This one goes byte by byte from state to state, so that it can stop anywhere; it reads the way to
-//! the wanted values, and tokens that a chunk cuts. Everything else is [`skip`]ped token by token.
+//! the wanted values, and tokens that a chunk cuts. Everything else is skipped token by token.
 
 mod block;
 mod number;

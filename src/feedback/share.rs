@@ -92,7 +92,8 @@ impl Share {
             status.down("the URL cannot be used");
             return;
         };
-        let writer = Writer { key: key.clone(), connection: writing, metrics: metrics.clone(), told: HashMap::new() };
+        let writer =
+            Writer { key: key.clone(), connection: writing, status: &status, metrics: metrics.clone(), told: HashMap::new() };
         let reader = Reader { key, connection: reading, monitor: monitor.clone(), store, metrics };
         tokio::join!(writer.run(entries, &monitor), reader.run(&status));
     }
@@ -107,15 +108,16 @@ fn connection(client: &Client, answer: Duration) -> Result<ConnectionManager, Re
     ConnectionManager::new_lazy_with_config(client.clone(), config)
 }
 
-struct Writer {
+struct Writer<'s> {
     key: String,
     connection: ConnectionManager,
+    status: &'s Status,
     metrics: Arc<Metrics>,
     /// Until when others were last told that something cools.
     told: HashMap<(Box<str>, Option<Box<str>>), Moment>,
 }
 
-impl Writer {
+impl Writer<'_> {
     async fn run(mut self, mut entries: mpsc::Receiver<Entry>, monitor: &Monitor) {
         while let Some(entry) = entries.recv().await {
             if self.is_worth_telling(&entry, monitor.now()) {
@@ -140,21 +142,31 @@ impl Writer {
     async fn tell(&mut self, entry: &Entry, monitor: &Monitor) -> bool {
         let mut pause = PAUSES.0;
         while !entry.is_over(monitor.now()) {
-            if self.write(entry).await.is_ok() {
-                return true;
+            match self.write(entry).await {
+                Ok(()) => {
+                    self.status.written();
+                    return true;
+                }
+                // That it is away, its reader tells.
+                Err(error) if is_away(&error) => {}
+                Err(error) => self.status.refused(&words(&error)),
             }
             sleep(pause).await;
             pause = (pause * 2).min(PAUSES.1);
         }
+        // Whether the next one would be taken is not known.
+        self.status.written();
         false
     }
 
     async fn write(&mut self, entry: &Entry) -> Result<(), RedisError> {
-        let mut pipeline = redis::pipe();
-        let add = pipeline.cmd("XADD").arg(&self.key).arg("MAXLEN").arg("~").arg(KEPT).arg("*");
+        let mut add = redis::cmd("XADD");
+        add.arg(&self.key).arg("MAXLEN").arg("~").arg(KEPT).arg("*");
         entry.to_fields().iter().for_each(|(name, value)| _ = add.arg(*name).arg(value));
-        pipeline.ignore().cmd("EXPIRE").arg(&self.key).arg(LIFETIME.as_secs()).ignore();
-        pipeline.query_async(&mut self.connection).await
+        add.query_async::<()>(&mut self.connection).await?;
+        // It is told; a key that stays is short.
+        let _ = redis::cmd("EXPIRE").arg(&self.key).arg(LIFETIME.as_secs()).query_async::<()>(&mut self.connection).await;
+        Ok(())
     }
 }
 
@@ -185,6 +197,9 @@ impl Reader {
                         last.clone_from(id);
                         self.take(&batch);
                         sleep(BREATH).await;
+                    } else if self.is_another_stream(&last).await {
+                        "0-0".clone_into(&mut last);
+                        waits = false;
                     }
                 }
                 Err(error) => {
@@ -209,25 +224,45 @@ impl Reader {
         Ok(streams.into_iter().flatten().flat_map(|(_, entries)| entries).collect())
     }
 
+    /// True if the stream has begun anew with lower ids, as that of another server whose clock is behind: nothing in it would ever come
+    /// after what was read last.
+    async fn is_another_stream(&mut self, last: &str) -> bool {
+        let mut command = redis::cmd("XREVRANGE");
+        command.arg(&self.key).arg("+").arg("-").arg("COUNT").arg(1);
+        let newest: Result<Vec<Raw>, RedisError> = command.query_async(&mut self.connection).await;
+        newest.is_ok_and(|newest| newest.first().is_some_and(|(id, _)| number(id) < number(last)))
+    }
+
     fn take(&self, batch: &[Raw]) {
         let Some(snapshot) = self.store.current() else { return };
         let known: Vec<Entry> = batch
             .iter()
             .filter_map(|(_, fields)| Entry::parse(fields))
             .filter(|entry| snapshot.cluster_ids.contains_key(entry.cluster()))
+            .filter(|entry| entry.model().is_none_or(|model| snapshot.model_ids.contains_key(model)))
             .collect();
         (known.len()..batch.len()).for_each(|_| self.metrics.shared(Shared::Ignored));
         (0..self.monitor.learn(&known)).for_each(|_| self.metrics.shared(Shared::Learned));
     }
 }
 
+/// An id of a stream's entry, to be compared.
+fn number(id: &str) -> (u64, u64) {
+    let (time, count) = id.split_once('-').unwrap_or((id, ""));
+    (time.parse().unwrap_or_default(), count.parse().unwrap_or_default())
+}
+
 /// Without the address, which may hold a password.
 fn words(error: &RedisError) -> String {
     if error.is_timeout() {
         "no answer in time".to_owned()
-    } else if error.is_io_error() || error.is_connection_dropped() || error.is_connection_refusal() {
+    } else if is_away(error) {
         "unreachable".to_owned()
     } else {
         error.code().unwrap_or_else(|| error.category()).to_owned()
     }
+}
+
+fn is_away(error: &RedisError) -> bool {
+    error.is_timeout() || error.is_io_error() || error.is_connection_dropped() || error.is_connection_refusal()
 }

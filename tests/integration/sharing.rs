@@ -138,6 +138,7 @@ async fn garbage_strangers_and_floods_in_the_stream_harm_nothing() {
             add("cools a"),
             add(&format!("cools b model  cause nonsense {far}")),
             add(&format!("cools nobody model  cause failures {far}")),
+            add(&format!("cools b model invented cause failures {far}")),
             add("cleared nobody at_ms 1"),
             add("cools b model  cause failures since_ms 0 until_ms 1 length_ms 1"),
             add(&format!("cools c model  cause failures {far}")),
@@ -147,7 +148,7 @@ async fn garbage_strangers_and_floods_in_the_stream_harm_nothing() {
     assert_eq!(scene.way("m").await, AS_WRITTEN, "c comes last already");
     let until = scene.cluster("c").await["until"].as_str().unwrap().to_owned();
     assert!(until.starts_with("20"), "within max_cooldown: {until}");
-    assert_eq!(metric(&scene, "ignored").await, 5.0);
+    assert_eq!(metric(&scene, "ignored").await, 6.0);
     // A flood: it is taken in bites, and the decision is still there.
     let flood: Vec<_> = (0..20_000).map(|index| add(&format!("cools stranger-{index} model  cause failures {far}"))).collect();
     redis.tell(&flood).await;
@@ -193,4 +194,33 @@ async fn sharing_without_a_redis_of_the_sessions_is_an_error_that_says_what_to_s
         assert_eq!(code, Some(78), "{output}");
         assert!(output.contains("session.directory: redis") && output.contains("session.url"), "{output}");
     }
+}
+
+#[tokio::test]
+async fn a_redis_that_gives_but_does_not_take_is_no_sharing() {
+    let redis = Redis::start().await;
+    let (one, other) = (replica(&redis, &[]).await, replica(&redis, &[]).await);
+    shares(&one, "ok").await;
+    let memory = |limit: &str| ["CONFIG", "SET", "maxmemory", limit].map(str::to_owned).to_vec();
+    redis.tell(&[memory("1")]).await;
+    one.post("/clusters/b/cool?seconds=600").await;
+    shares(&one, "failing").await;
+    assert_eq!(sharing(&one).await["last_error"], "OOM");
+    redis.tell(&[memory("0")]).await;
+    shares(&one, "ok").await;
+    eventually("what waited is told", async || (other.cluster("b").await["state"] == "cooling").then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_stream_that_begins_anew_with_lower_ids_is_heard() {
+    let redis = Redis::start().await;
+    let (one, other) = (replica(&redis, &[]).await, replica(&redis, &[]).await);
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    redis.tell(&[words("XADD cascade:cooldowns 99999999999999-0 x y")]).await;
+    for replica in [&one, &other] {
+        eventually("the entry of the far future", async || (metric(replica, "ignored").await == 1.0).then_some(())).await;
+    }
+    redis.tell(&[words("DEL cascade:cooldowns")]).await;
+    one.post("/clusters/b/cool?seconds=600").await;
+    eventually("the other hears", async || (other.cluster("b").await["state"] == "cooling").then_some(())).await;
 }

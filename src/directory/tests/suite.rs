@@ -89,3 +89,14 @@ async fn redis_that_was_away_is_found_again() {
     };
     tokio::time::timeout(PATIENCE, back).await.expect("the connection is made anew");
 }
+
+#[tokio::test]
+async fn a_connection_that_redis_has_closed_costs_no_answer() {
+    let server = RedisServer::start().await;
+    server.set("s", r#"{"selected_backend":"b"}"#).await;
+    let redis = Redis::new(&server.url(), PATIENCE, PATIENCE).unwrap();
+    for _ in 0..5 {
+        assert!(matches!(redis.look_up("s").answer().await, Answer::Placed(_)));
+        server.ask::<u64>(::redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal")).await;
+    }
+}

@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use crate::health::{Cause, Change, Cooldown, Moment, What};
+use crate::health::{Cause, Change, Cooldown, MAX_BY_HAND, Moment, What};
 
 /// Longer names are none of a catalog's.
 const MAX_NAME: usize = 256;
-/// How long it is worth telling that somebody has cleared a cluster.
-const CLEARED_FOR: Duration = Duration::from_secs(60);
+/// How long it is worth telling that somebody has cleared a cluster: as long as anything that it ends could last. Told too late it costs
+/// a cluster one attempt; not told, it would leave others with what a person has ended.
+const CLEARED_FOR: Duration = MAX_BY_HAND;
 
 /// Something that all replicas should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,15 @@ impl Entry {
         match self {
             Self::Cools(change) => &change.cluster,
             Self::Cleared { cluster, .. } => cluster,
+        }
+    }
+
+    /// `None`: it is of the whole cluster.
+    #[must_use]
+    pub fn model(&self) -> Option<&str> {
+        match self {
+            Self::Cools(change) => change.model.as_deref(),
+            Self::Cleared { .. } => None,
         }
     }
 
@@ -123,6 +133,7 @@ mod tests {
     fn what_is_over_is_not_worth_telling() {
         assert!(!cools(None).is_over(Moment(60_000)) && cools(None).is_over(Moment(60_001)));
         let cleared = Entry::Cleared { cluster: "c".into(), at: Moment(0) };
-        assert!(!cleared.is_over(Moment(60_000)) && cleared.is_over(Moment(60_001)));
+        let last = Moment::default().after(MAX_BY_HAND);
+        assert!(!cleared.is_over(last) && cleared.is_over(Moment(last.0 + 1)));
     }
 }

@@ -1,6 +1,6 @@
 //! Whether cooldowns are shared at this moment: a word for `/healthz`, a metric, and one log line at each loss and return.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -14,9 +14,26 @@ enum State {
     Failing(String),
 }
 
+/// Reading and writing fail apart: a Redis that is full, or a copy, gives and does not take.
+#[derive(Debug)]
+struct Sides {
+    reads: State,
+    /// Why the last write was refused.
+    refused: Option<String>,
+}
+
+impl Sides {
+    fn state(&self) -> State {
+        match (&self.reads, &self.refused) {
+            (State::Ok, Some(why)) => State::Failing(why.clone()),
+            (reads, _) => reads.clone(),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Status {
-    state: Mutex<State>,
+    sides: Mutex<Sides>,
     metrics: Arc<Metrics>,
 }
 
@@ -24,35 +41,55 @@ impl Status {
     #[must_use]
     pub fn new(metrics: Arc<Metrics>) -> Self {
         metrics.sharing(false);
-        Self { state: Mutex::new(State::Connecting), metrics }
+        Self { sides: Mutex::new(Sides { reads: State::Connecting, refused: None }), metrics }
     }
 
     pub(super) fn up(&self) {
-        if self.put(State::Ok) != State::Ok {
-            self.metrics.sharing(true);
-            info!(event = "sharing", "cooldowns are shared through Redis");
-        }
+        self.change(|sides| sides.reads = State::Ok);
     }
 
     pub(super) fn down(&self, why: &str) {
-        let before = self.put(State::Failing(why.to_owned()));
-        if !matches!(before, State::Failing(_)) {
-            self.metrics.sharing(false);
-            warn!(
-                event = "not_sharing",
-                why, "cooldowns are not shared: Redis is away; each replica goes by what it sees itself"
-            );
+        self.change(|sides| sides.reads = State::Failing(why.to_owned()));
+    }
+
+    pub(super) fn written(&self) {
+        self.change(|sides| sides.refused = None);
+    }
+
+    pub(super) fn refused(&self, why: &str) {
+        self.change(|sides| sides.refused = Some(why.to_owned()));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Sides)) {
+        let mut sides = self.lock();
+        let before = sides.state();
+        change(&mut sides);
+        let after = sides.state();
+        drop(sides);
+        match (before, after) {
+            (State::Connecting | State::Failing(_), State::Ok) => {
+                self.metrics.sharing(true);
+                info!(event = "sharing", "cooldowns are shared through Redis");
+            }
+            (State::Connecting | State::Ok, State::Failing(why)) => {
+                self.metrics.sharing(false);
+                warn!(
+                    event = "not_sharing",
+                    why, "cooldowns are not shared: Redis is away or refuses; each replica goes by what it sees itself"
+                );
+            }
+            (State::Ok, State::Ok) | (State::Failing(_), State::Failing(_)) | (_, State::Connecting) => {}
         }
     }
 
-    fn put(&self, state: State) -> State {
-        std::mem::replace(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner), state)
+    fn lock(&self) -> MutexGuard<'_, Sides> {
+        self.sides.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `connecting`, `ok` or `failing`.
     #[must_use]
     pub fn word(&self) -> &'static str {
-        match *self.state.lock().unwrap_or_else(PoisonError::into_inner) {
+        match self.lock().state() {
             State::Connecting => "connecting",
             State::Ok => "ok",
             State::Failing(_) => "failing",
@@ -61,8 +98,8 @@ impl Status {
 
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let error = match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
-            State::Failing(why) => Some(why.clone()),
+        let error = match self.lock().state() {
+            State::Failing(why) => Some(why),
             State::Connecting | State::Ok => None,
         };
         json!({"share": "redis", "state": self.word(), "last_error": error})
