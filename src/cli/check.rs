@@ -10,8 +10,10 @@ use super::{not_available, print, report, source};
 use crate::catalog::drain::{self, DrainEffect};
 use crate::catalog::load::SourceFile;
 use crate::catalog::snapshot::Snapshot;
-use crate::diagnostic::{Diagnostic, Severity, acceptable, render};
+use crate::diagnostic::{Diagnostic, Place, Severity, acceptable, render};
 use crate::names::ModelName;
+use crate::secret::{AdminTokens, BadSecret, Keys};
+use crate::settings::Settings;
 use crate::telemetry::log::colour;
 
 pub(super) fn run(arguments: &Check) -> ExitCode {
@@ -45,6 +47,7 @@ fn check(arguments: &Check) -> Checked {
         Ok(read) => read,
         Err(source::Refused { diagnostics, files }) => return Checked { files, snapshot: None, diagnostics },
     };
+    diagnostics.extend(bad_secrets(&settings));
     let catalog = source::catalog(&settings);
     files.extend(catalog.files);
     let (snapshot, found) = match catalog.verdict {
@@ -53,6 +56,18 @@ fn check(arguments: &Check) -> Checked {
     };
     diagnostics.extend(found);
     Checked { files, snapshot, diagnostics }
+}
+
+/// `serve` would not start with these. A warning: `check` often runs where the secrets are not.
+fn bad_secrets(settings: &Settings) -> Vec<Diagnostic> {
+    let keys = settings.secret_file.as_deref().map(|path| (path, Keys::of(Some(path)).err()));
+    let tokens = settings.admin_token_file.as_deref().map(|path| (path, AdminTokens::of(path).err()));
+    let warning = |(path, bad): (&str, Option<BadSecret>)| {
+        let message = format!("{}: `cascade serve` would not start with it", bad?.0);
+        let hint = "one secret a line, at least 16 characters each, as from `openssl rand -base64 32`";
+        Some(Diagnostic::warning("unreadable-secret", &Place::whole(path), message).hint(hint))
+    };
+    [keys, tokens].into_iter().flatten().filter_map(warning).collect()
 }
 
 /// What each provider's drain would leave without a cluster, to be known before the incident.

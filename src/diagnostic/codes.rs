@@ -73,6 +73,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("unreachable", "the source of the catalog cannot be reached"),
     ("unreachable-entry", "an entry of a chain that is always left out"),
     ("unreadable", "the settings file cannot be read"),
+    ("unreadable-secret", "a secret file that `serve` could not start with"),
     ("unsupported-tag", "a YAML tag, as in `!include`"),
     ("untrusted-tenant", "a tenant from a place that clients write, without `trusted: true`"),
     ("unused-cluster", "a cluster that no group names"),

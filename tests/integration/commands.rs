@@ -35,6 +35,23 @@ fn check_gives_programs_one_json_document() {
 }
 
 #[test]
+fn check_warns_of_secrets_that_serve_could_not_start_with() {
+    let home = Home::with_catalog("one");
+    home.write("short", "too-short");
+    home.write("good", "long enough to be a key");
+    let warned = |keys: &str, tokens: &str| {
+        let settings = format!("secret_file: {}\nadmin_token_file: {}\n", home.text(keys), home.text(tokens));
+        home.write("cascade.yaml", &settings);
+        let (config, catalog) = (home.text("cascade.yaml"), home.text("catalog.yaml"));
+        let (code, out, _) = run(&["check", "--config", &config, "--catalog", &catalog, "--format", "json"]);
+        assert_eq!(code, Some(0), "they may be elsewhere than `check` is: {out}");
+        assert!(!out.contains("too-short"), "{out}");
+        out.matches("unreadable-secret").count()
+    };
+    assert_eq!((warned("good", "good"), warned("short", "good"), warned("missing", "short")), (0, 1, 2));
+}
+
+#[test]
 fn a_source_that_cannot_be_reached_is_an_error_of_check() {
     let (code, out, _) = run(&["check", "--catalog", "/nowhere/catalog.yaml", "--format", "json"]);
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();

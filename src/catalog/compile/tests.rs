@@ -32,6 +32,7 @@ const ELSEWHERE: &[&str] = &[
     "too-deep",
     "unreachable",
     "unreadable",
+    "unreadable-secret",
     // Running a catalog's tests and invariants.
     "failing-test",
     "violated-invariant",
