@@ -1,35 +1,36 @@
 //! Placements in this process's memory: bounded, each for its own time. It is a directory of its own and the cache of the others;
 //! it never holds that a directory was away.
 
+use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use quick_cache::sync::{Cache, EntryAction, EntryResult};
-use sha2::{Digest, Sha256};
 
 use super::{Directory, Lookup};
 use crate::session::Answer;
 
-/// Half of SHA-256: keys are as long as clients make ids, and a million of them are remembered.
-type Hash = [u8; 16];
+/// Stands for a key: keys are as long as clients make ids, and a million of them are remembered. Two hashes keyed with secret numbers
+/// of this process, so that nobody can aim at another's: SHA-256 is dear where the processor has no instructions for it.
+type Hash = [u64; 2];
 
 #[derive(Debug)]
 pub struct Memory {
     answers: Cache<Hash, (Answer, Instant)>,
+    hashers: [RandomState; 2],
     placed: Duration,
     unknown: Duration,
-}
-
-fn hash(key: &str) -> Hash {
-    let mut half = Hash::default();
-    half.iter_mut().zip(Sha256::digest(key.as_bytes())).for_each(|(to, from)| *to = from);
-    half
 }
 
 impl Memory {
     /// Holds `capacity` answers. A placement that does not say how long it holds does for `placed`.
     #[must_use]
     pub fn new(capacity: u64, placed: Duration, unknown: Duration) -> Self {
-        Self { answers: Cache::new(usize::try_from(capacity).unwrap_or(usize::MAX)), placed, unknown }
+        let answers = Cache::new(usize::try_from(capacity).unwrap_or(usize::MAX));
+        Self { answers, hashers: [RandomState::new(), RandomState::new()], placed, unknown }
+    }
+
+    fn hash(&self, key: &str) -> Hash {
+        self.hashers.each_ref().map(|hasher| hasher.hash_one(key))
     }
 
     /// What is remembered of the session.
@@ -41,7 +42,7 @@ impl Memory {
     /// The same, and how long it still holds.
     #[must_use]
     pub fn find(&self, key: &str) -> Option<(Answer, Duration)> {
-        let hash = hash(key);
+        let hash = self.hash(key);
         let (answer, until) = self.answers.get(&hash)?;
         let now = Instant::now();
         if now < until {
@@ -54,7 +55,7 @@ impl Memory {
     /// Remembers an answer. That a directory was away is not worth remembering.
     pub fn put(&self, key: &str, answer: &Answer) {
         if let Some(holds) = self.holds(answer) {
-            self.answers.insert(hash(key), (answer.clone(), Instant::now() + holds));
+            self.answers.insert(self.hash(key), (answer.clone(), Instant::now() + holds));
         }
     }
 
@@ -62,7 +63,7 @@ impl Memory {
     pub fn offer(&self, key: &str, answer: Answer) -> Answer {
         let Some(holds) = self.holds(&answer) else { return self.get(key).unwrap_or(answer) };
         let now = Instant::now();
-        let entry = self.answers.entry(&hash(key), None, |_, (known, until)| match now < *until {
+        let entry = self.answers.entry(&self.hash(key), None, |_, (known, until)| match now < *until {
             true => EntryAction::Retain(known.clone()),
             false => EntryAction::ReplaceWithGuard,
         });
