@@ -116,9 +116,8 @@ async fn the_examples_and_the_quickstart_catalog_belong_together() {
     }
 }
 
-/// Feedback, the providers' own names and a cluster with filters of its own (fact 38), as shipped.
-#[tokio::test]
-async fn the_full_example_learns_from_attempts_and_renames_models_beside_a_credential() {
+/// full.yaml in front of `cascade serve` with its settings and the quickstart catalog, on a Unix socket.
+async fn full() -> (Serve, String, Vec<Provider>, Scratch) {
     let root = env!("CARGO_MANIFEST_DIR");
     let (catalog, settings) = (format!("{root}/catalogs/quickstart"), format!("{root}/examples/envoy/full.cascade.yaml"));
     let scratch = ok(Scratch::new());
@@ -126,7 +125,14 @@ async fn the_full_example_learns_from_attempts_and_renames_models_beside_a_crede
     let (yaml, providers) = prepare("full").await;
     let by_port = "{socket_address: {address: 127.0.0.1, port_value: 50051}}";
     let by_path = serve.grpc().to_string().replace("unix:", "{pipe: {path: ") + "}}";
-    let envoy = ok(Envoy::start_with(&yaml.replace(by_port, &by_path)).await);
+    (serve, yaml.replace(by_port, &by_path), providers, scratch)
+}
+
+/// Feedback, the providers' own names and a cluster with filters of its own (fact 38), as shipped.
+#[tokio::test]
+async fn the_full_example_learns_from_attempts_and_renames_models_beside_a_credential() {
+    let (serve, yaml, providers, _scratch) = full().await;
+    let envoy = ok(Envoy::start_with(&yaml).await);
     let way = async |model: &str| {
         let request = Request::post("/v1/chat/completions", format!("{{\"model\":\"{model}\",\"messages\":[]}}"));
         ok(envoy.send(request).await).1.to_string()
@@ -150,16 +156,10 @@ async fn the_full_example_learns_from_attempts_and_renames_models_beside_a_crede
 // Fact 38
 #[tokio::test]
 async fn a_cluster_with_filters_of_its_own_that_does_not_list_the_upstream_role_is_skipped_by_it() {
-    let root = env!("CARGO_MANIFEST_DIR");
-    let (catalog, settings) = (format!("{root}/catalogs/quickstart"), format!("{root}/examples/envoy/full.cascade.yaml"));
-    let scratch = ok(Scratch::new());
-    let serve = ok(Serve::start(Path::new(CASCADE), scratch.path(), &["--catalog", &catalog, "--config", &settings]).await);
-    let (yaml, providers) = prepare("full").await;
-    let by_port = "{socket_address: {address: 127.0.0.1, port_value: 50051}}";
-    let by_path = serve.grpc().to_string().replace("unix:", "{pipe: {path: ") + "}}";
+    let (_serve, yaml, providers, _scratch) = full().await;
     let own = "        http_filters:\n        - *rename\n";
     assert_eq!(yaml.matches(own).count(), 1, "the example lists it");
-    let yaml = yaml.replace(own, "        http_filters:\n").replace(by_port, &by_path);
+    let yaml = yaml.replace(own, "        http_filters:\n");
     let envoy = ok(Envoy::start_with(&yaml).await);
     let request = Request::post("/v1/chat/completions", r#"{"model":"claude-sonnet","messages":[]}"#);
     assert_eq!(ok(envoy.send(request).await).1.to_string(), "anthropic_main(200)");
