@@ -12,28 +12,22 @@ use crate::proto::ProcessingRequest;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ExtProcCodec;
 
-#[derive(Debug, Clone, Copy)]
-pub struct RequestDecoder;
-
-#[derive(Debug, Clone, Copy)]
-pub struct ReplyEncoder;
-
 impl Codec for ExtProcCodec {
     type Encode = Reply;
     type Decode = ProcessingRequest;
-    type Encoder = ReplyEncoder;
-    type Decoder = RequestDecoder;
+    type Encoder = Self;
+    type Decoder = Self;
 
-    fn encoder(&mut self) -> ReplyEncoder {
-        ReplyEncoder
+    fn encoder(&mut self) -> Self {
+        Self
     }
 
-    fn decoder(&mut self) -> RequestDecoder {
-        RequestDecoder
+    fn decoder(&mut self) -> Self {
+        Self
     }
 }
 
-impl Decoder for RequestDecoder {
+impl Decoder for ExtProcCodec {
     type Item = ProcessingRequest;
     type Error = Status;
 
@@ -45,7 +39,7 @@ impl Decoder for RequestDecoder {
     }
 }
 
-impl Encoder for ReplyEncoder {
+impl Encoder for ExtProcCodec {
     type Item = Reply;
     type Error = Status;
 

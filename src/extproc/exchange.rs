@@ -4,6 +4,7 @@
 
 mod held;
 mod reading;
+mod request;
 
 use self::held::Held;
 pub use self::reading::{Cut, Intake};
@@ -105,10 +106,7 @@ impl Exchange {
             },
             Some(Request::RequestTrailers(_)) => self.on_trailers(intake),
             Some(Request::ResponseHeaders(_)) => self.on_response(reply::unchanged(Kind::ResponseHeaders)),
-            Some(Request::ResponseBody(body)) if self.response_mode == BodyMode::FullDuplexStreamed => {
-                Step { replies: pieces(Kind::ResponseBody, body.body.clone(), body.end_of_stream), decide: false }
-            }
-            Some(Request::ResponseBody(_)) => self.on_response(reply::unchanged(Kind::ResponseBody)),
+            Some(Request::ResponseBody(body)) => self.on_response_body(body),
             Some(Request::ResponseTrailers(_)) => self.on_response(reply::unchanged(Kind::ResponseTrailers)),
         };
         if self.silent {
@@ -216,107 +214,11 @@ impl Exchange {
         Step::decide()
     }
 
-    fn on_head(&mut self, ended: bool, intake: &mut impl Intake) -> Step {
-        if ended || self.mode == BodyMode::None {
-            intake.end();
-            return self.decide(Kind::RequestHeaders);
+    fn on_response_body(&mut self, body: &HttpBody) -> Step {
+        if self.response_mode == BodyMode::FullDuplexStreamed {
+            return Step { replies: pieces(Kind::ResponseBody, body.body.clone(), body.end_of_stream), decide: false };
         }
-        if intake.needs_no_body() {
-            self.body_unneeded = true;
-            return self.decide(Kind::RequestHeaders);
-        }
-        match self.mode {
-            // Nobody waits for an answer: the body may say what it has to say.
-            _ if self.silent => {
-                self.state = State::Hold;
-                Step::default()
-            }
-            BodyMode::FullDuplexStreamed => {
-                self.state = State::Hold;
-                Step::default()
-            }
-            BodyMode::Buffered | BodyMode::BufferedPartial => {
-                self.state = State::AwaitBody;
-                Step::reply(reply::cleaned(&intake.forged()))
-            }
-            BodyMode::Streamed | BodyMode::Unknown | BodyMode::None => {
-                intake.cut(Cut::ModeTooLate);
-                self.decide(Kind::RequestHeaders)
-            }
-        }
-    }
-
-    /// Envoy is configured not to send the headers: the body is all there is.
-    fn on_headless(&mut self, message: ProcessingRequest, intake: &mut impl Intake) -> Step {
-        self.state = State::AwaitBody;
-        match (message.request, self.mode) {
-            (Some(Request::RequestBody(body)), BodyMode::Buffered | BodyMode::BufferedPartial) => self.on_body(body, intake),
-            (Some(Request::RequestBody(body)), _) => {
-                intake.cut(Cut::ModeTooLate);
-                self.held.push(body);
-                self.decide(Kind::RequestBody)
-            }
-            _ => self.on_trailers(intake),
-        }
-    }
-
-    fn on_body(&mut self, body: HttpBody, intake: &mut impl Intake) -> Step {
-        match self.state {
-            State::AwaitBody => {
-                intake.body(&body.body);
-                // A whole body may lack the mark of its end, where trailers follow; a cut one always does.
-                if self.mode == BodyMode::BufferedPartial && !body.end_of_stream {
-                    intake.cut(Cut::TooLarge);
-                } else {
-                    intake.end();
-                }
-                self.decide(Kind::RequestBody)
-            }
-            State::Hold => {
-                intake.body(&body.body);
-                let ended = body.end_of_stream;
-                if !self.silent {
-                    self.held.push(body);
-                }
-                if ended {
-                    intake.end();
-                }
-                if intake.is_ready() { self.decide(Kind::RequestHeaders) } else { Step::default() }
-            }
-            State::Start | State::Deciding(_) | State::DecidingLate | State::Pass | State::Closed => self.pass_body(body, intake),
-        }
-    }
-
-    fn pass_body(&mut self, body: HttpBody, intake: &mut impl Intake) -> Step {
-        if self.mode != BodyMode::FullDuplexStreamed {
-            return Step::reply(reply::unchanged(Kind::RequestBody));
-        }
-        intake.body(&body.body);
-        if !self.response_started && intake.must_refuse_late() {
-            // No response has started, so that a late refusal still reaches the client and cancels the attempt (fact 28c).
-            self.held.push(body);
-            self.state = State::DecidingLate;
-            return Step::decide();
-        }
-        Step { replies: pieces(Kind::RequestBody, body.body, body.end_of_stream), decide: false }
-    }
-
-    fn on_trailers(&mut self, intake: &mut impl Intake) -> Step {
-        match self.state {
-            State::AwaitBody => {
-                // Trailers without a body: their answer cannot clear the route cache any more.
-                intake.cut(Cut::ModeTooLate);
-                self.decide(Kind::RequestTrailers)
-            }
-            State::Hold => {
-                intake.end();
-                self.held.end_with_trailers();
-                self.decide(Kind::RequestHeaders)
-            }
-            State::Start | State::Deciding(_) | State::DecidingLate | State::Pass | State::Closed => {
-                Step::reply(reply::unchanged(Kind::RequestTrailers))
-            }
-        }
+        self.on_response(reply::unchanged(Kind::ResponseBody))
     }
 
     fn on_response(&mut self, reply: Reply) -> Step {

@@ -10,28 +10,22 @@ use crate::proto::LogMessage;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LogCodec;
 
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Messages;
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Nothing;
-
 impl Codec for LogCodec {
     type Encode = ();
     type Decode = LogMessage;
-    type Encoder = Nothing;
-    type Decoder = Messages;
+    type Encoder = Self;
+    type Decoder = Self;
 
-    fn encoder(&mut self) -> Nothing {
-        Nothing
+    fn encoder(&mut self) -> Self {
+        Self
     }
 
-    fn decoder(&mut self) -> Messages {
-        Messages
+    fn decoder(&mut self) -> Self {
+        Self
     }
 }
 
-impl Decoder for Messages {
+impl Decoder for LogCodec {
     type Item = LogMessage;
     type Error = Status;
 
@@ -41,7 +35,7 @@ impl Decoder for Messages {
     }
 }
 
-impl Encoder for Nothing {
+impl Encoder for LogCodec {
     type Item = ();
     type Error = Status;
 

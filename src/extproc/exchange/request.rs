@@ -1,0 +1,112 @@
+//! The request's own messages: when its head, body and trailers have said enough for a decision, in each of Envoy's body modes. It
+//! does not know what the decision is, and of the response only whether it has begun.
+
+use super::{Cut, Exchange, Intake, State, Step};
+use crate::encode::piece::pieces;
+use crate::encode::reply::{self, Kind};
+use crate::proto::{BodyMode, HttpBody, ProcessingRequest, Request};
+
+impl Exchange {
+    pub(super) fn on_head(&mut self, ended: bool, intake: &mut impl Intake) -> Step {
+        if ended || self.mode == BodyMode::None {
+            intake.end();
+            return self.decide(Kind::RequestHeaders);
+        }
+        if intake.needs_no_body() {
+            self.body_unneeded = true;
+            return self.decide(Kind::RequestHeaders);
+        }
+        match self.mode {
+            // Nobody waits for an answer: the body may say what it has to say.
+            _ if self.silent => {
+                self.state = State::Hold;
+                Step::default()
+            }
+            BodyMode::FullDuplexStreamed => {
+                self.state = State::Hold;
+                Step::default()
+            }
+            BodyMode::Buffered | BodyMode::BufferedPartial => {
+                self.state = State::AwaitBody;
+                Step::reply(reply::cleaned(&intake.forged()))
+            }
+            BodyMode::Streamed | BodyMode::Unknown | BodyMode::None => {
+                intake.cut(Cut::ModeTooLate);
+                self.decide(Kind::RequestHeaders)
+            }
+        }
+    }
+
+    /// Envoy is configured not to send the headers: the body is all there is.
+    pub(super) fn on_headless(&mut self, message: ProcessingRequest, intake: &mut impl Intake) -> Step {
+        self.state = State::AwaitBody;
+        match (message.request, self.mode) {
+            (Some(Request::RequestBody(body)), BodyMode::Buffered | BodyMode::BufferedPartial) => self.on_body(body, intake),
+            (Some(Request::RequestBody(body)), _) => {
+                intake.cut(Cut::ModeTooLate);
+                self.held.push(body);
+                self.decide(Kind::RequestBody)
+            }
+            _ => self.on_trailers(intake),
+        }
+    }
+
+    pub(super) fn on_body(&mut self, body: HttpBody, intake: &mut impl Intake) -> Step {
+        match self.state {
+            State::AwaitBody => {
+                intake.body(&body.body);
+                // A whole body may lack the mark of its end, where trailers follow; a cut one always does.
+                if self.mode == BodyMode::BufferedPartial && !body.end_of_stream {
+                    intake.cut(Cut::TooLarge);
+                } else {
+                    intake.end();
+                }
+                self.decide(Kind::RequestBody)
+            }
+            State::Hold => {
+                intake.body(&body.body);
+                let ended = body.end_of_stream;
+                if !self.silent {
+                    self.held.push(body);
+                }
+                if ended {
+                    intake.end();
+                }
+                if intake.is_ready() { self.decide(Kind::RequestHeaders) } else { Step::default() }
+            }
+            State::Start | State::Deciding(_) | State::DecidingLate | State::Pass | State::Closed => self.pass_body(body, intake),
+        }
+    }
+
+    fn pass_body(&mut self, body: HttpBody, intake: &mut impl Intake) -> Step {
+        if self.mode != BodyMode::FullDuplexStreamed {
+            return Step::reply(reply::unchanged(Kind::RequestBody));
+        }
+        intake.body(&body.body);
+        if !self.response_started && intake.must_refuse_late() {
+            // No response has started, so that a late refusal still reaches the client and cancels the attempt (fact 28c).
+            self.held.push(body);
+            self.state = State::DecidingLate;
+            return Step::decide();
+        }
+        Step { replies: pieces(Kind::RequestBody, body.body, body.end_of_stream), decide: false }
+    }
+
+    pub(super) fn on_trailers(&mut self, intake: &mut impl Intake) -> Step {
+        match self.state {
+            State::AwaitBody => {
+                // Trailers without a body: their answer cannot clear the route cache any more.
+                intake.cut(Cut::ModeTooLate);
+                self.decide(Kind::RequestTrailers)
+            }
+            State::Hold => {
+                intake.end();
+                self.held.end_with_trailers();
+                self.decide(Kind::RequestHeaders)
+            }
+            State::Start | State::Deciding(_) | State::DecidingLate | State::Pass | State::Closed => {
+                Step::reply(reply::unchanged(Kind::RequestTrailers))
+            }
+        }
+    }
+}
