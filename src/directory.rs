@@ -6,6 +6,7 @@ mod flight;
 mod http;
 mod learning;
 pub mod memory;
+mod outage;
 mod redis;
 
 use std::fmt::Debug;

@@ -1,15 +1,15 @@
 //! Remembers what a remote directory said and asks once for all who want to know at the same time. A lookup runs on the runtime
 //! where this was made, not on the stream's: it outlives the streams that wait for it, and its late answer still fills the cache.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::flight::{Boarding, Flights, wait};
+use super::outage::Outage;
 use super::{Directory, Lookup, Memory};
 use crate::session::{Answer, Fault};
 use crate::settings::Session;
@@ -33,24 +33,16 @@ struct Core {
     timeout: Duration,
     flying: Semaphore,
     metrics: Arc<Metrics>,
-    /// Lookups that failed since the last answer.
-    failures: AtomicU64,
-    /// An index into [`Fault::ALL`], from 1.
-    last_fault: AtomicU32,
+    /// Lookups that fail, and why the last one that ever did.
+    trouble: Mutex<(Outage, Option<Fault>)>,
 }
 
 impl Cached {
     /// Must be called inside a runtime, which runs the lookups.
     #[must_use]
     pub fn new(remote: Arc<dyn Directory>, memory: Arc<Memory>, settings: &Session, metrics: Arc<Metrics>) -> Self {
-        let core = Core {
-            memory,
-            timeout: settings.timeout,
-            flying: Semaphore::new(MAX_FLYING),
-            metrics,
-            failures: AtomicU64::new(0),
-            last_fault: AtomicU32::new(0),
-        };
+        let core =
+            Core { memory, timeout: settings.timeout, flying: Semaphore::new(MAX_FLYING), metrics, trouble: Mutex::default() };
         Self { remote, core: Arc::new(core), flights: Flights::default(), runtime: Handle::current() }
     }
 
@@ -68,8 +60,8 @@ impl Cached {
     /// How many lookups failed since the last answer, and why the last one that ever did.
     #[must_use]
     pub fn trouble(&self) -> (u64, Option<Fault>) {
-        let last = (self.core.last_fault.load(Ordering::Relaxed) as usize).checked_sub(1);
-        (self.core.failures.load(Ordering::Relaxed), last.and_then(|index| Fault::ALL.get(index)).copied())
+        let trouble = self.core.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        (trouble.0.failures(), trouble.1)
     }
 }
 
@@ -82,29 +74,36 @@ impl Core {
         });
         let answer = asked.await.unwrap_or(Answer::Unavailable(Fault::Timeout));
         self.metrics.session_lookup_took(start.elapsed());
-        match &answer {
-            Answer::Unavailable(fault) => {
-                let index = Fault::ALL.iter().position(|known| known == fault).unwrap_or_default();
-                self.last_fault.store(u32::try_from(index + 1).unwrap_or_default(), Ordering::Relaxed);
-                if self.failures.fetch_add(1, Ordering::Relaxed) == 0 {
-                    tracing::warn!(
-                        event = "session_directory_away",
-                        why = fault.as_str(),
-                        "the session directory does not answer"
-                    );
-                }
-            }
-            Answer::Placed(_) | Answer::Unknown | Answer::NotAsked => {
-                let failed = self.failures.swap(0, Ordering::Relaxed);
-                if failed > 0 {
-                    tracing::info!(event = "session_directory_back", failed, "the session directory answers again");
-                }
-            }
-        }
+        self.note(&answer);
         // What was learned while this lookup was under way is newer than what it found.
         let answer = self.memory.offer(key, answer);
         self.metrics.sessions_cached(self.memory.len());
         answer
+    }
+
+    fn note(&self, answer: &Answer) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        match answer {
+            Answer::Unavailable(fault) => {
+                trouble.1 = Some(*fault);
+                if let Some(failed) = trouble.0.failed(Instant::now()) {
+                    tracing::warn!(event = "session_directory_away", why = fault.as_str(), failed, "{}", in_words(*fault));
+                }
+            }
+            Answer::Placed(_) | Answer::Unknown | Answer::NotAsked => {
+                if let Some(failed) = trouble.0.went_well() {
+                    tracing::info!(event = "session_directory_back", failed, "the session directory answers again");
+                }
+            }
+        }
+    }
+}
+
+const fn in_words(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Garbage => "what the session directory says is no placement",
+        Fault::Refused => "the session directory answers with an error",
+        Fault::Timeout | Fault::Deadline | Fault::Unreachable | Fault::Internal => "the session directory does not answer",
     }
 }
 

@@ -3,14 +3,14 @@
 //! may be remembered at a cluster is the caller's to know.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use super::outage::Outage;
 use super::{Memory, Redis};
 use crate::session::{Answer, Fault, Placement};
 use crate::telemetry::{Learned, Metrics};
@@ -90,8 +90,8 @@ struct Shared {
     runtime: Handle,
     /// Sessions that are being written, and what has served them since: two writes of one session must not overtake each other.
     sessions: Mutex<HashMap<Box<str>, Option<Served>>>,
-    /// Writes that failed since the last one that did not.
-    failures: AtomicU64,
+    /// Writes that fail.
+    outage: Mutex<Outage>,
 }
 
 impl Learning {
@@ -102,8 +102,8 @@ impl Learning {
     /// The same, shared with other replicas. Must be called inside a runtime, which runs the writes.
     pub(super) fn shared(self, redis: Redis, timeout: Duration) -> Self {
         let (room, runtime) = (Arc::new(Semaphore::new(MAX_WRITING)), Handle::current());
-        let (sessions, failures) = (Mutex::default(), AtomicU64::new(0));
-        Self { shared: Some(Arc::new(Shared { redis, timeout, room, runtime, sessions, failures })), ..self }
+        let (sessions, outage) = (Mutex::default(), Mutex::default());
+        Self { shared: Some(Arc::new(Shared { redis, timeout, room, runtime, sessions, outage })), ..self }
     }
 
     /// True if it is known already that the session lives in this cluster, and will be for a while.
@@ -131,7 +131,7 @@ impl Learning {
 
     /// Writes that failed since the last one that did not; `None`: nothing is written.
     pub(super) fn failures(&self) -> Option<u64> {
-        self.shared.as_ref().map(|shared| shared.failures.load(Ordering::Relaxed))
+        self.shared.as_ref().map(|shared| shared.outage().failures())
     }
 }
 
@@ -203,17 +203,24 @@ impl Shared {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn outage(&self) -> MutexGuard<'_, Outage> {
+        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn note(&self, fault: Option<&Fault>) {
         match fault {
-            Some(fault) if self.failures.fetch_add(1, Ordering::Relaxed) == 0 => tracing::warn!(
-                event = "session_learning_failed",
-                why = fault.as_str(),
-                "what served a session cannot be written to Redis: only this replica remembers it"
-            ),
-            Some(_) => {}
+            Some(fault) => {
+                if let Some(failed) = self.outage().failed(Instant::now()) {
+                    tracing::warn!(
+                        event = "session_learning_failed",
+                        why = fault.as_str(),
+                        failed,
+                        "what served a session cannot be written to Redis: only this replica remembers it"
+                    );
+                }
+            }
             None => {
-                let failed = self.failures.swap(0, Ordering::Relaxed);
-                if failed > 0 {
+                if let Some(failed) = self.outage().went_well() {
                     tracing::info!(event = "session_learning_back", failed, "what serves sessions is written to Redis again");
                 }
             }

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::get;
+
 use crate::catalog::Home;
 use crate::grpc::{self, Stream};
 use crate::http;
@@ -45,4 +49,40 @@ async fn json_logs_carry_the_bound_addresses_as_fields() {
         assert!(reached.is_ok(), "{name} {address}");
     }
     assert!(cascade.output().lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{}", cascade.output());
+}
+
+#[tokio::test]
+async fn a_session_directory_that_fails_at_one_key_is_told_once_a_minute_and_in_the_words_of_its_fault() {
+    let home = Home::with_catalog("one");
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/{{session}}", listener.local_addr().unwrap());
+    let broken = async || StatusCode::INTERNAL_SERVER_ERROR;
+    let router = Router::new().route("/garbage", get(async || "<html>")).route("/refused", get(broken));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    for (fault, words) in [("garbage", "is no placement"), ("refused", "answers with an error")] {
+        let settings = [
+            ("SESSION__DIRECTORY", "http"),
+            ("SESSION__URL", &url),
+            ("SESSION__TIMEOUT", "20s"),
+            ("LIMITS__DECISION_DEADLINE", "20s"),
+        ];
+        let mut cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &settings).await;
+        let channel = grpc::connect(&cascade.listen().await).await;
+        for unknown in ["a", "b", "c"] {
+            for session in [fault, unknown] {
+                let mut stream = Stream::open(&channel).await.unwrap();
+                stream.buffered(&[("x-session-id", session)], br#"{"model": "m"}"#.to_vec()).await;
+            }
+        }
+        let lookups = |result| format!("cascade_session_lookups_total{{result=\"{result}\"}}");
+        for result in [fault, "unknown"] {
+            assert_eq!(cascade.metric(&lookups(result)).await, Some(3.0), "{result}");
+        }
+        cascade.terminate();
+        let (_, output) = cascade.ended().await;
+        let away: Vec<&str> = output.lines().filter(|line| line.contains("session_directory_away")).collect();
+        assert_eq!(away.len(), 1, "{output}");
+        assert!(away[0].contains(words) && away[0].contains(&format!("why=\"{fault}\" failed=1")), "{away:?}");
+        assert_eq!(output.matches("session_directory_back").count(), 1, "{output}");
+    }
 }
