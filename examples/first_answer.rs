@@ -18,6 +18,14 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
+const HELP: &str = "\
+Measures how soon a request with a large body is answered, and how much memory that takes, over raw gRPC and
+through a real Envoy. benches/first_answer.sh builds and runs it.
+
+Usage: first_answer CASCADE
+
+  CASCADE  the program to measure, as target/release/cascade";
+
 type Failure = Box<dyn std::error::Error>;
 
 const SIZE: usize = 50_000_000;
@@ -30,9 +38,13 @@ const ROUNDS: usize = 11;
 #[tokio::main]
 async fn main() -> ExitCode {
     let Some(program) = std::env::args().nth(1) else {
-        eprintln!("usage: first_answer CASCADE (the program to measure)");
+        eprintln!("{HELP}");
         return ExitCode::FAILURE;
     };
+    if program == "-h" || program == "--help" {
+        println!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
     match measure(Path::new(&program)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -32,6 +32,16 @@ use cascade::feedback::token::Token;
 use cascade::health::Moment;
 use cascade::secret::Keys;
 
+const HELP: &str = "\
+What benches/load.sh needs beside h2load.
+
+Usage: load_kit catalog DIR              writes a catalog of 1,000 models and 10,000 tenants, and settings
+       load_kit exchange KIND BYTES FILE writes the gRPC body of one BUFFERED exchange
+       load_kit check KIND ADDRESS BYTES runs that exchange once and checks its answers
+
+  KIND   decision, or in the upstream role rename or leave
+  BYTES  how large the request's body is";
+
 type Failure = Box<dyn std::error::Error>;
 
 const MODELS: usize = 1_000;
@@ -53,7 +63,11 @@ async fn main() -> ExitCode {
         ["catalog", directory] => catalog(Path::new(directory)),
         ["exchange", kind, bytes, file] => write_exchange(kind, bytes, file),
         ["check", kind, address, bytes] => check(kind, address, bytes).await,
-        _ => Err("usage: load_kit catalog DIR | exchange KIND BYTES FILE | check KIND ADDRESS BYTES".into()),
+        ["-h" | "--help"] => {
+            println!("{HELP}");
+            Ok(())
+        }
+        _ => Err(format!("wrong arguments\n\n{HELP}").into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

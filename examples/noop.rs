@@ -3,6 +3,8 @@
 //!
 //! `cargo run --release --example noop -- [ADDRESS]`; it prints the address that it listens on.
 
+#![allow(clippy::print_stdout, reason = "it is a command")]
+
 use std::pin::Pin;
 
 use envoy_types::pb::envoy::service::ext_proc::v3::external_processor_server::{ExternalProcessor, ExternalProcessorServer};
@@ -15,6 +17,13 @@ use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Status, Streaming};
+
+const HELP: &str = "\
+An external processor for Envoy that does nothing: the floor that Cascade is measured against.
+
+Usage: noop [ADDRESS]
+
+  ADDRESS  where it listens, 127.0.0.1:50052 if none is given; the address is printed";
 
 /// Lets a body of 20 MB through; tonic's own limit is 4 MiB.
 const MAX_MESSAGE: usize = 64 << 20;
@@ -49,6 +58,10 @@ fn answer(message: &ProcessingRequest) -> ProcessingResponse {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    if std::env::args().any(|argument| argument == "-h" || argument == "--help") {
+        println!("{HELP}");
+        return Ok(());
+    }
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:50052".to_owned());
     let listener = TcpListener::bind(&address).await?;
     eprintln!("listening on {}", listener.local_addr()?);

@@ -15,10 +15,23 @@ use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tokio::net::TcpListener;
 
+const HELP: &str = "\
+A session directory to try Cascade with: PUT remembers the body under its path, GET gives it back or says
+404, DELETE forgets it. Everything is kept in memory.
+
+Usage: session_directory [ADDRESS [PORT...]]
+
+  ADDRESS  where it listens, 127.0.0.1:8099 if none is given
+  PORT     it also plays the endpoints of examples/envoy/sessions.yaml at these ports";
+
 type Placements = Arc<Mutex<HashMap<String, Vec<u8>>>>;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<()> {
+    if std::env::args().any(|argument| argument == "-h" || argument == "--help") {
+        println!("{HELP}");
+        return Ok(());
+    }
     let mut arguments = std::env::args().skip(1);
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:8099".to_owned());
     let listener = TcpListener::bind(address).await?;

@@ -11,6 +11,13 @@ use cascade::directory::Memory;
 use cascade::session::parse;
 use cascade::session::template::Template;
 
+const HELP: &str = "\
+Measures how much memory remembered sessions take (Linux).
+
+Usage: session_memory [SESSIONS]
+
+  SESSIONS  how many are remembered, 1000000 if none is given";
+
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -18,6 +25,10 @@ fn resident() -> u64 {
 }
 
 fn main() -> Result<(), String> {
+    if std::env::args().any(|argument| argument == "-h" || argument == "--help") {
+        println!("{HELP}");
+        return Ok(());
+    }
     let sessions: u32 = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(1_000_000);
     let template = Template::parse("http://directory.internal/s/{tenant}/{model}/{session}")?;
     let hour = Duration::from_secs(3600);

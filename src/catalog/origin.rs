@@ -11,6 +11,10 @@ use super::load::{self, LoadError, SourceFile};
 use super::remote::{Fetched, Remote};
 use crate::diagnostic::Diagnostic;
 
+/// What to do about a source that cannot be reached.
+pub const HOW_TO_NAME: &str = "name a file, a directory or an http(s) URL with --catalog, CASCADE_CATALOG__SOURCE or \
+                               catalog.source; a relative path starts at the working directory";
+
 /// What `catalog.source` names.
 #[derive(Debug)]
 pub enum Origin {

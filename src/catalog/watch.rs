@@ -17,7 +17,7 @@ use self::verdict::{Verdict, judge, summary};
 use super::compile::Accepted;
 use super::last_good::LastGood;
 use super::load::SourceFile;
-use super::origin::{BadSource, ContentHash, Origin, Reading, Texts};
+use super::origin::{BadSource, ContentHash, HOW_TO_NAME, Origin, Reading, Texts};
 use super::store::Store;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::explain::Rules;
@@ -219,7 +219,7 @@ impl Loader {
             self.count_failure(&why);
         } else {
             log_each(diagnostics);
-            self.failed(&why, "the catalog is refused");
+            self.failed(&why, "the catalog is refused", None);
         }
         self.last = Last::Refused(hash);
     }
@@ -231,16 +231,17 @@ impl Loader {
         if known {
             self.count_failure(&why);
         } else {
-            self.failed(&why, "the catalog cannot be reached");
+            self.failed(&why, "the catalog cannot be reached", Some(HOW_TO_NAME));
         }
         self.last = Last::Away(why);
     }
 
-    fn failed(&self, why: &str, what: &'static str) {
+    /// `hint`: for who has never had a catalog here.
+    fn failed(&self, why: &str, what: &'static str, hint: Option<&str>) {
         self.count_failure(why);
         match self.store.status().revision {
             Some(revision) => error!(error = why, %revision, "{what}: the last good one stays in use"),
-            None => error!(error = why, "{what}, and there is none in use: not ready"),
+            None => error!(error = why, hint, "{what}, and there is none in use: not ready"),
         }
     }
 

@@ -16,13 +16,16 @@ pub(super) struct Cli {
 
 const EXAMPLES: &str = "\
 Start here:
-  cascade demo --once                                 see it work: a real Envoy, stub providers, eight requests
-  cascade check --catalog catalogs/quickstart         is this catalog good?
+  cascade demo --once
+      see it work: a real Envoy, stub providers, eight requests
+  cascade check --catalog catalogs/quickstart
+      is this catalog good?
   cascade explain --catalog catalogs/quickstart --model gpt-4o
-                                                      what would be decided, and why?
-  cascade serve --catalog catalogs/quickstart         answer Envoy
+      what would be decided, and why?
+  cascade serve --catalog catalogs/quickstart
+      answer Envoy
 
-Every setting of cascade.yaml can also be given as an environment variable: CASCADE_ and its path in capitals, joined by two
+Every setting of cascade.yaml can also be given as an environment variable: CASCADE_ and its path in capitals, joined by two \
 underscores, as in CASCADE_CATALOG__REFRESH=1s. A flag wins over the environment, the environment over the file.";
 
 #[derive(Debug, Subcommand)]
@@ -56,9 +59,10 @@ pub(super) struct Common {
 Examples:
   cascade serve --catalog /etc/cascade/catalog
   cascade serve --config cascade.yaml --listen unix:/run/cascade/cascade.sock
-  cascade serve --catalog https://catalog.internal/gateway.yaml --listen 0.0.0.0:50051 --admin 127.0.0.1:9091
+  cascade serve --catalog https://catalog.internal/gateway.yaml \\
+    --listen 0.0.0.0:50051 --admin 127.0.0.1:9091
 
-Exit codes: 0 stopped by a signal and drained; 1 it could not listen, or failed; 2 usage; 78 the settings or the catalog are
+Exit codes: 0 stopped by a signal and drained; 1 it could not listen, or failed; 2 usage; 78 the settings or the catalog are \
 invalid. A catalog that cannot be reached is waited for: alive, not ready.")]
 pub(super) struct Serve {
     #[command(flatten)]
@@ -79,7 +83,8 @@ pub(super) struct Serve {
 #[command(after_help = "\
 Examples:
   cascade check --catalog catalogs/quickstart
-  cascade check --catalog catalog.yaml --format json | jq '.diagnostics[] | .message'
+  cascade check --catalog catalog.yaml --format json |
+    jq '.diagnostics[] | .message'
 
 Exit codes: 0 good, warnings included; 1 errors found.")]
 pub(super) struct Check {
@@ -88,6 +93,7 @@ pub(super) struct Check {
     /// Envoy's configuration, to check the two against each other. Not in this version.
     #[arg(long, value_name = "FILE")]
     pub(super) envoy: Option<String>,
+    /// How the answer is written.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(super) format: Format,
 }
@@ -100,16 +106,20 @@ pub(super) struct Check {
 #[command(after_help = "\
 Examples:
   cascade explain --catalog catalogs/quickstart --model gpt-4o --tenant acme
-  cascade explain --catalog catalogs/quickstart --path /v1/messages --body request.json
-  echo '{\"model\": \"gpt-4o\"}' | cascade explain --catalog catalogs/quickstart --body - --format json")]
+  cascade explain --catalog catalogs/quickstart \\
+    --path /v1/messages --body request.json
+  echo '{\"model\": \"gpt-4o\"}' |
+    cascade explain --catalog catalogs/quickstart --body - --format json")]
 pub(super) struct Explain {
     #[command(flatten)]
     pub(super) common: Common,
     /// The model, as a request would name it.
     #[arg(long, value_name = "M")]
     pub(super) model: Option<String>,
+    /// The tenant, as it would be found in the request.
     #[arg(long, value_name = "T")]
     pub(super) tenant: Option<String>,
+    /// The session's id, as it would be found in the request.
     #[arg(long, value_name = "S")]
     pub(super) session: Option<String>,
     /// The request's path, with its query; /v1/chat/completions if none is given.
@@ -133,6 +143,7 @@ pub(super) struct Explain {
     /// A cluster that cools, or `CLUSTER=MODEL` for one model on it; may be repeated.
     #[arg(long, value_name = "CLUSTER[=MODEL]")]
     pub(super) cooling: Vec<String>,
+    /// How the answer is written.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(super) format: Format,
 }
@@ -142,6 +153,7 @@ pub(super) struct Explain {
 pub(super) struct EnvoyConfig {
     #[command(flatten)]
     pub(super) common: Common,
+    /// How Envoy sends request bodies.
     #[arg(long, value_enum, default_value_t = Mode::Buffered)]
     pub(super) mode: Mode,
 }
@@ -149,6 +161,7 @@ pub(super) struct EnvoyConfig {
 /// Print the JSON Schema of the catalog or of the settings.
 #[derive(Debug, Args)]
 pub(super) struct Schema {
+    /// What the schema is of.
     #[arg(value_enum)]
     pub(super) of: SchemaOf,
 }
@@ -168,6 +181,7 @@ pub(super) struct Demo {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cascade completions bash > /etc/bash_completion.d/cascade")]
 pub(super) struct Completions {
+    /// The shell that is to read it.
     #[arg(value_enum)]
     pub(super) shell: clap_complete::Shell,
 }
@@ -223,9 +237,28 @@ mod tests {
     }
 
     #[test]
+    fn paragraphs_of_the_help_flow_and_its_examples_fit_80_columns() {
+        let root = Cli::command();
+        let texts = std::iter::once(&root).chain(root.get_subcommands()).filter_map(|command| command.get_after_help());
+        for text in texts.map(ToString::to_string) {
+            let lines: Vec<&str> = text.lines().collect();
+            for pair in lines.windows(2) {
+                let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+                assert!(!(is_prose(pair[0]) && is_prose(pair[1])), "a paragraph is broken by hand: {pair:?}");
+            }
+            for example in lines.iter().filter(|line| line.starts_with(' ')) {
+                assert!(example.len() <= 80, "clap would break it: {example}");
+            }
+        }
+    }
+
+    #[test]
     fn every_command_has_help_that_teaches() {
         for command in Cli::command().get_subcommands().filter(|command| command.get_name() != "help") {
             assert!(command.get_about().is_some(), "{}", command.get_name());
+            for argument in command.get_arguments() {
+                assert!(argument.get_help().is_some(), "{} {}", command.get_name(), argument.get_id());
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::catalog::compile::Accepted;
 use crate::catalog::load::SourceFile;
-use crate::catalog::origin::{Origin, Reading};
+use crate::catalog::origin::{HOW_TO_NAME, Origin, Reading};
 use crate::cli::arguments::Common;
 use crate::diagnostic::{Diagnostic, Place};
 use crate::expectations::accept;
@@ -72,7 +72,7 @@ fn read_source(source: &str) -> Result<Vec<SourceFile>, Vec<Diagnostic>> {
     let shown = Origin::parse(source).map_or_else(|_| "catalog.source".to_owned(), |origin| origin.shown().to_string());
     let unreachable = |why: String| {
         let diagnostic = Diagnostic::error("unreachable", &Place::whole(&shown), format!("the catalog cannot be reached: {why}"));
-        vec![diagnostic.hint("name a file, a directory or an http(s) URL with --catalog")]
+        vec![diagnostic.hint(HOW_TO_NAME)]
     };
     let mut origin = Origin::parse(source)
         .map_err(|error| vec![Diagnostic::error("bad-source", &Place::whole("catalog.source"), error.to_string())])?;

@@ -99,7 +99,8 @@ impl Explanation<'_> {
             _ => claim,
         };
         line(out, &format!("tenant   {judged}{}", origin("tenant")));
-        line(out, &format!("session  {}{}", self.session.as_deref().unwrap_or("-"), origin("session")));
+        let session = self.session.as_deref().map_or_else(|| "-".to_owned(), |hash| format!("{hash} (a keyed hash of its id)"));
+        line(out, &format!("session  {session}{}", origin("session")));
     }
 
     fn attempts_text(&self, out: &mut String, paint: &Paint) {

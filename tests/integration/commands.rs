@@ -55,7 +55,37 @@ fn check_warns_of_secrets_that_serve_could_not_start_with() {
 fn a_source_that_cannot_be_reached_is_an_error_of_check() {
     let (code, out, _) = run(&["check", "--catalog", "/nowhere/catalog.yaml", "--format", "json"]);
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((code, &report["ok"], &report["diagnostics"][0]["code"]), (Some(1), &false.into(), &"unreachable".into()));
+    let diagnostic = &report["diagnostics"][0];
+    assert_eq!((code, &report["ok"], &diagnostic["code"]), (Some(1), &false.into(), &"unreachable".into()));
+    let hint = diagnostic["hint"].as_str().unwrap();
+    assert!(hint.contains("--catalog") && hint.contains("CASCADE_CATALOG__SOURCE"), "{hint}");
+}
+
+#[test]
+fn explain_says_that_the_session_it_shows_is_a_hash() {
+    let home = Home::with_catalog("one");
+    let explain = |more: &[&str]| {
+        let (code, out, _) = run(&[&["explain", "--catalog", &home.text("catalog.yaml"), "--model", "m"], more].concat());
+        assert_eq!(code, Some(0), "{out}");
+        out.lines().find_map(|line| line.trim_start().strip_prefix("session  ").map(str::to_owned)).unwrap()
+    };
+    let shown = explain(&["--session", "canary"]);
+    let (hash, label) = shown.split_once(' ').unwrap();
+    assert!(hash.bytes().all(|byte| byte.is_ascii_hexdigit()) && label.starts_with("(a keyed hash of its id)"), "{shown}");
+    assert_eq!(explain(&[]), "-");
+}
+
+#[test]
+fn every_example_answers_help() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
+    let sources = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let sources: Vec<_> = sources.filter(|path| path.extension().is_some_and(|extension| extension == "rs")).collect();
+    assert!(sources.len() >= 5, "{sources:?}");
+    for path in sources {
+        let source = std::fs::read_to_string(&path).unwrap();
+        let name = path.file_stem().unwrap().display().to_string();
+        assert!(source.contains("--help") && source.contains(&format!("Usage: {name} ")), "{name}");
+    }
 }
 
 #[test]

@@ -111,6 +111,19 @@ async fn a_refused_url_is_waited_for_and_its_secrets_are_not_told() {
 }
 
 #[tokio::test]
+async fn a_relative_path_that_leads_nowhere_is_waited_for_and_the_log_says_what_to_set() {
+    let mut cascade = Cascade::start(&["--catalog", "nowhere/catalog"], &[]);
+    cascade.status_where("the failure", |status| status["failures_since"].as_u64() > Some(0)).await;
+    cascade.terminate();
+    let (code, output) = cascade.ended().await;
+    let line = output.lines().find(|line| line.contains("cannot be reached")).unwrap_or_else(|| panic!("{output}"));
+    assert_eq!(code, Some(0));
+    for word in ["nowhere/catalog: ", "--catalog", "CASCADE_CATALOG__SOURCE", "catalog.source", "working directory"] {
+        assert!(line.contains(word), "{word}: {line}");
+    }
+}
+
+#[tokio::test]
 async fn a_slow_url_does_not_keep_the_probes_unanswered() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/catalog.yaml", listener.local_addr().unwrap());
