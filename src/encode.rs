@@ -73,7 +73,7 @@ fn changes(decision: &Decision<'_>, publish: &Publish) -> HeaderChanges {
 }
 
 fn metadata(decision: &Decision<'_>, publish: &Publish) -> Metadata {
-    let mut writer = Writer::with_capacity(768);
+    let mut writer = Writer::with_capacity(1024);
     let mut typed = None;
     if let (Some(snapshot), Outcome::Override) = (decision.snapshot, decision.resolution.outcome) {
         match publish.encoding {

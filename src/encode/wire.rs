@@ -1,7 +1,7 @@
 //! Protobuf written straight into one buffer: a message nests by writing its content and then putting the length in front. It
 //! knows field numbers and wire types; what the fields mean is the caller's business.
 
-use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
+use prost::encoding::{WireType, encode_varint, encoded_len_varint};
 
 #[derive(Debug, Default)]
 pub struct Writer {
@@ -30,9 +30,9 @@ impl Writer {
 
     /// One value that stands in several places.
     pub fn pieces(&mut self, tag: u32, pieces: &[&[u8]]) {
-        encode_key(tag, WireType::LengthDelimited, &mut self.buffer);
+        self.key(tag, WireType::LengthDelimited);
         let length: usize = pieces.iter().map(|piece| piece.len()).sum();
-        encode_varint(length as u64, &mut self.buffer);
+        self.varint(length as u64);
         pieces.iter().for_each(|piece| self.buffer.extend_from_slice(piece));
     }
 
@@ -41,8 +41,8 @@ impl Writer {
     }
 
     pub fn number(&mut self, tag: u32, value: u64) {
-        encode_key(tag, WireType::Varint, &mut self.buffer);
-        encode_varint(value, &mut self.buffer);
+        self.key(tag, WireType::Varint);
+        self.varint(value);
     }
 
     /// A false is the default and takes no space.
@@ -53,7 +53,7 @@ impl Writer {
     }
 
     pub fn double(&mut self, tag: u32, value: f64) {
-        encode_key(tag, WireType::SixtyFourBit, &mut self.buffer);
+        self.key(tag, WireType::SixtyFourBit);
         self.buffer.extend_from_slice(&value.to_le_bytes());
     }
 
@@ -65,12 +65,16 @@ impl Writer {
 
     /// The same where it is known about how long the content will be: a body is then not moved to make room for its length.
     pub fn message_of(&mut self, size: usize, tag: u32, content: impl FnOnce(&mut Self)) {
-        encode_key(tag, WireType::LengthDelimited, &mut self.buffer);
+        self.key(tag, WireType::LengthDelimited);
         let (start, room) = (self.buffer.len(), encoded_len_varint(size as u64));
         self.buffer.resize(start + room, 0);
         content(self);
         let end = self.buffer.len();
         let length = end - start - room;
+        if let (1, Some(short)) = (room, short(length as u64)) {
+            self.buffer[start] = short;
+            return;
+        }
         let needed = encoded_len_varint(length as u64);
         if needed != room {
             self.buffer.resize(end.max(start + needed + length), 0);
@@ -79,6 +83,17 @@ impl Writer {
         }
         let mut at = &mut self.buffer[start..start + needed];
         encode_varint(length as u64, &mut at);
+    }
+
+    fn key(&mut self, tag: u32, wire_type: WireType) {
+        self.varint(u64::from(tag << 3 | wire_type as u32));
+    }
+
+    fn varint(&mut self, value: u64) {
+        match short(value) {
+            Some(short) => self.buffer.push(short),
+            None => encode_varint(value, &mut self.buffer),
+        }
     }
 
     /// An entry of a `google.protobuf.Struct`: a name and a value.
@@ -135,6 +150,11 @@ impl Writer {
     pub fn json_fields(&mut self, fields: &serde_json::Map<String, serde_json::Value>) {
         fields.iter().for_each(|(name, value)| self.field(name, |field| field.json_value(value)));
     }
+}
+
+/// Nearly all keys and lengths here are one byte: a branch for it costs less than the loop that writes any.
+fn short(value: u64) -> Option<u8> {
+    u8::try_from(value).ok().filter(|byte| *byte < 0x80)
 }
 
 #[cfg(test)]
