@@ -1,6 +1,8 @@
 //! What a session's placement makes of a chain: the group or cluster that holds the session goes first, and everything else
 //! follows, so that a dead owner costs one attempt. It never adds a cluster that the chain does not hold.
 
+use std::fmt::Arguments;
+
 use super::chain::{self, Step};
 use super::matching::{choose_chain, find_model, find_tenant};
 use super::trace::{Considered, Trace};
@@ -63,26 +65,26 @@ pub fn names_of(snapshot: &Snapshot, tenant: Option<&str>, model: Option<&str>, 
 /// since its endpoints are of that backend.
 pub fn place(snapshot: &Snapshot, steps: &mut Vec<Step>, placement: &Placement, trace: &mut impl Trace) -> bool {
     let Some(backend) = placement.backend.as_deref() else { return true };
-    let say = |trace: &mut _, result: String| Trace::consider(trace, || Considered::new("session", None, result));
     let is_named = |step: &Step| !placement.learned && snapshot.group(step.group).name.as_str() == backend;
     if let Some(at) = steps.iter().position(is_named) {
         move_to_front(steps, at);
-        say(trace, format!("lives in group {backend}: first"));
+        trace.consider(|| said(format_args!("lives in group {backend}: first")));
         return true;
     }
     let holds = |step: &Step| step.clusters.iter().position(|(id, _)| snapshot.cluster(*id).name.as_str() == backend);
     let Some((at, index)) = steps.iter().enumerate().find_map(|(at, step)| Some((at, holds(step)?))) else {
-        say(trace, format!("lives at {backend}, which the chain does not hold: ignored"));
+        trace.consider(|| said(format_args!("lives at {backend}, which the chain does not hold: ignored")));
         return false;
     };
-    let group = steps[at].group;
+    let id = steps[at].group;
+    let group = &snapshot.group(id).name;
     if steps[at].clusters.len() == 1 {
         move_to_front(steps, at);
-        say(trace, format!("lives at {backend}, all that group {} has: the group first", snapshot.group(group).name));
+        trace.consider(|| said(format_args!("lives at {backend}, all that group {group} has: the group first")));
     } else {
-        let alone = Step { group, clusters: vec![steps[at].clusters[index]] };
+        let alone = Step { group: id, clusters: vec![steps[at].clusters[index]] };
         steps.insert(0, alone);
-        say(trace, format!("lives at {backend} of group {}: first, the chain follows", snapshot.group(group).name));
+        trace.consider(|| said(format_args!("lives at {backend} of group {group}: first, the chain follows")));
     }
     true
 }
@@ -93,12 +95,17 @@ fn move_to_front(steps: &mut [Step], at: usize) {
 
 /// What the directory said, where it has no say in the chain.
 pub(super) fn trace_answer(answer: &Answer, trace: &mut impl Trace) {
-    let result = match answer {
-        Answer::NotAsked | Answer::Placed(_) => return,
-        Answer::Unknown => "the directory does not know it".to_owned(),
-        Answer::Unavailable(fault) => format!("no answer from the directory ({})", fault.as_str()),
-    };
-    trace.consider(|| Considered::new("session", None, result));
+    match answer {
+        Answer::NotAsked | Answer::Placed(_) => {}
+        Answer::Unknown => trace.consider(|| said(format_args!("the directory does not know it"))),
+        Answer::Unavailable(fault) => {
+            trace.consider(|| said(format_args!("no answer from the directory ({})", fault.as_str())));
+        }
+    }
+}
+
+fn said(what: Arguments<'_>) -> Considered {
+    Considered::new("session", None, what.to_string())
 }
 
 #[cfg(test)]

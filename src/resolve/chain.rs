@@ -71,7 +71,8 @@ pub fn narrow(
     model: Option<ModelId>,
     left_out: &mut Vec<LeftOut>,
 ) -> Left {
-    let mut left = Left { steps: Vec::with_capacity(chain.entries.len()), any_allowed: false };
+    // One more: a session may live in a part of a group.
+    let mut left = Left { steps: Vec::with_capacity(chain.entries.len() + 1), any_allowed: false };
     let mut named_any = false;
     for entry in &chain.entries {
         let entries = match entry {
