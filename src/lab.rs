@@ -9,12 +9,12 @@ pub mod client;
 pub mod config;
 pub mod envoy;
 pub mod provider;
+pub mod redis;
 pub mod scratch;
 pub mod serve;
 pub mod trail;
 
 use std::fmt;
-use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -23,6 +23,7 @@ pub use client::{Request, Response};
 pub use config::{BodyMode, Cluster, EnvoySetup, Group};
 pub use envoy::Envoy;
 pub use provider::{DeadPort, Provider, Reply, Seen};
+pub use redis::RedisServer;
 pub use scratch::Scratch;
 pub use serve::Serve;
 pub use trail::{Attempt, Trail};
@@ -80,14 +81,12 @@ pub type Result<T> = std::result::Result<T, Trouble>;
 /// How often a condition is looked at while it is awaited.
 const POLL: Duration = Duration::from_millis(10);
 
-/// Looks at `condition` until it yields a value.
+/// Looks at `condition` until it yields a value. What is awaited goes on in other processes, whose sockets, files and counters
+/// tell nobody that they have changed: so they are looked at, and the pause between two looks decides nothing.
 ///
 /// # Errors
 /// When `limit` has passed; the message names what was awaited.
-pub async fn eventually<T, F>(what: &str, limit: Duration, mut condition: impl FnMut() -> F) -> Result<T>
-where
-    F: Future<Output = Option<T>>,
-{
+pub async fn eventually<T>(what: &str, limit: Duration, mut condition: impl AsyncFnMut() -> Option<T>) -> Result<T> {
     let deadline = Instant::now() + limit;
     loop {
         if let Some(value) = condition().await {

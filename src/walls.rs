@@ -60,6 +60,7 @@ const WALLS: &[(&str, &[&str])] = &[
     ("telemetry", &["catalog", "names", "outcome", "session", "settings", "diagnostic"]),
     // The shell of sessions: whom to ask, how long an answer holds.
     ("directory", &["session", "settings", "telemetry"]),
+    ("directory/tests", &["lab", "session", "settings", "telemetry"]),
     // What Envoy tells of attempts becomes health, and sessions that come back to what served them.
     ("feedback", &["catalog", "health", "proto", "secret", "settings", "telemetry"]),
     ("feedback/learn", &["catalog", "directory", "proto", "resolve", "telemetry"]),

@@ -5,8 +5,6 @@ mod suite;
 mod trouble;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::sync::Notify;
 
 use super::*;
+use crate::lab::{RedisServer, eventually};
 use crate::session::template::Template;
 
 /// Longer than any answer here takes.
@@ -33,6 +32,11 @@ fn memory(settings: &Session) -> Arc<Memory> {
 
 fn cached(remote: Arc<dyn Directory>, settings: &Session) -> Cached {
     Cached::new(remote, memory(settings), settings, Arc::new(Metrics::new()))
+}
+
+/// Waits until it holds.
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    eventually(what, PATIENCE, async || holds().await.then_some(())).await.unwrap();
 }
 
 /// A directory over HTTP that knows what it is told, counts, and can be made to wait.
@@ -89,71 +93,6 @@ impl Web {
 
     /// Waits until this many questions have come.
     async fn is_asked(&self, times: usize) {
-        let waits = async {
-            while self.asked() < times {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, waits).await.expect("the directory is asked");
-    }
-}
-
-/// Debian's `redis-server` on a socket in a directory of its own.
-struct RedisServer {
-    child: Option<Child>,
-    folder: tempfile::TempDir,
-}
-
-impl RedisServer {
-    async fn start() -> Self {
-        let mut server = Self { child: None, folder: tempfile::tempdir().unwrap() };
-        server.run();
-        let up = async {
-            while tokio::net::UnixStream::connect(server.socket()).await.is_err() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, up).await.expect("redis-server listens");
-        server
-    }
-
-    fn run(&mut self) {
-        let mut command = Command::new("redis-server");
-        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(self.socket());
-        let child = command.arg("--dir").arg(self.folder.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        self.child = Some(child.unwrap_or_else(|error| {
-            panic!("these tests ask a real Redis: install `redis-server` (Debian: apt-get install redis-server): {error}")
-        }));
-    }
-
-    fn stop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.folder.path().join("redis.sock")
-    }
-
-    fn url(&self) -> String {
-        format!("redis+unix://{}", self.socket().display())
-    }
-
-    async fn set(&self, key: &str, value: &str) {
-        self.ask::<()>(::redis::cmd("SET").arg(key).arg(value)).await;
-    }
-
-    async fn ask<T: ::redis::FromRedisValue>(&self, command: &::redis::Cmd) -> T {
-        let client = ::redis::Client::open(self.url()).unwrap();
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-        command.query_async(&mut connection).await.unwrap()
-    }
-}
-
-impl Drop for RedisServer {
-    fn drop(&mut self) {
-        self.stop();
+        until("the directory is asked", async || self.asked() >= times).await;
     }
 }

@@ -62,9 +62,9 @@ impl Serve {
     /// When it ends before, or the time is over.
     pub async fn ready(&mut self) -> Result<()> {
         let admin = self.admin.clone();
-        let child = std::cell::RefCell::new(&mut self.child);
-        let ready = eventually("cascade's readiness", START_LIMIT, || async {
-            if let Ok(Some(status)) = child.borrow_mut().try_wait() {
+        let child = &mut self.child;
+        let ready = eventually("cascade's readiness", START_LIMIT, async || {
+            if let Ok(Some(status)) = child.try_wait() {
                 return Some(Err(Trouble(format!("cascade ended at its start: {status}"))));
             }
             let state = Request::get("/readyz").send(&admin).await.ok()?;
@@ -121,8 +121,8 @@ impl Serve {
     /// # Errors
     /// When it is still there after `limit`.
     pub async fn ended(&mut self, limit: Duration) -> Result<ExitStatus> {
-        let child = std::cell::RefCell::new(&mut self.child);
-        eventually("cascade's end", limit, || async { child.borrow_mut().try_wait().ok().flatten() }).await
+        let child = &mut self.child;
+        eventually("cascade's end", limit, async || child.try_wait().ok().flatten()).await
     }
 }
 

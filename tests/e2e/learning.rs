@@ -3,10 +3,9 @@
 
 use std::time::Duration;
 
-use cascade::lab::{Provider, Reply, Request, Scratch, eventually};
+use cascade::lab::{Provider, RedisServer, Reply, Request, Scratch, eventually};
 
 use crate::gateway::ok;
-use crate::redis::Redis;
 use crate::scene::{FEEDBACK, Scene};
 use crate::town::LIMIT;
 
@@ -93,7 +92,7 @@ async fn a_session_learned_at_a_provider_that_then_fails_moves_on() {
 
 #[tokio::test]
 async fn replicas_share_what_they_learned_through_redis_and_tenants_share_nothing() {
-    let redis = Redis::start().await;
+    let redis = ok(RedisServer::start().await);
     let scratch = ok(Scratch::new());
     let secret = ok(scratch.write("secret", "a-key-that-all-replicas-share\n"));
     let session = format!("directory: redis, url: \"{}\", timeout: 5s, ttl: 10m, negative_ttl: 1ms", redis.url());

@@ -11,7 +11,6 @@ mod attempts;
 mod case;
 mod gateway;
 mod processor;
-mod redis;
 mod scene;
 mod town;
 mod wire;

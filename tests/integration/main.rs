@@ -8,7 +8,6 @@ mod catalog;
 mod grpc;
 mod http;
 mod process;
-mod redis;
 
 mod admin;
 mod admin_token;

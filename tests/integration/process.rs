@@ -7,23 +7,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
-
 use crate::http::{self, Response};
 
 /// How long anything may take. The machine may be busy; what is broken fails all the same.
 pub const LIMIT: Duration = Duration::from_secs(20);
 
-/// Asks again and again until there is an answer.
-pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + LIMIT;
-    loop {
-        if let Some(answer) = ask().await {
-            return answer;
-        }
-        assert!(Instant::now() < deadline, "not within {LIMIT:?}: {what}");
-        sleep(Duration::from_millis(10)).await;
-    }
+/// The laboratory's, for tests: what does not come within [`LIMIT`] fails them.
+pub async fn eventually<T>(what: &str, ask: impl AsyncFnMut() -> Option<T>) -> T {
+    cascade::lab::eventually(what, LIMIT, ask).await.unwrap_or_else(|trouble| panic!("{trouble}"))
 }
 
 /// The binary under test, without settings of the shell that runs the tests.

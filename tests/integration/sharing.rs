@@ -1,15 +1,15 @@
 //! Replicas that share cooldowns through a real Redis: what one learns the other knows, and nothing that Redis does or fails to do
 //! harms a request.
 
+use cascade::lab::RedisServer;
 use serde_json::Value;
 
 use crate::feedback::{CATALOG, Scene, answered, retry_after, with_token};
 use crate::process::{Cascade, eventually};
-use crate::redis::Redis;
 
 const AS_WRITTEN: &str = "as_written: one(a b) two(c)";
 
-async fn replica(redis: &Redis, more: &[(&str, &str)]) -> Scene {
+async fn replica(redis: &RedisServer, more: &[(&str, &str)]) -> Scene {
     let url = redis.url();
     let own = [("SESSION__DIRECTORY", "redis"), ("SESSION__URL", url.as_str()), ("FEEDBACK__SHARE", "redis")];
     Scene::set(&[&own[..], more].concat()).await
@@ -42,7 +42,7 @@ async fn all_hear(speaker: &Scene, others: &[&Scene]) {
 
 #[tokio::test]
 async fn a_429_that_one_replica_sees_sends_the_others_past_that_provider() {
-    let redis = Redis::start().await;
+    let redis = RedisServer::start().await.unwrap();
     let home = tempfile::tempdir().unwrap();
     let secret = home.path().join("secret");
     std::fs::write(&secret, "a-key-that-all-replicas-share\n").unwrap();
@@ -68,7 +68,7 @@ async fn a_429_that_one_replica_sees_sends_the_others_past_that_provider() {
 
 #[tokio::test]
 async fn a_replica_that_starts_later_knows_what_cools_and_what_was_cleared() {
-    let redis = Redis::start().await;
+    let redis = RedisServer::start().await.unwrap();
     let one = replica(&redis, &[]).await;
     for path in ["/clusters/a/cool?seconds=600", "/clusters/c/cool?seconds=600", "/clusters/c/clear"] {
         assert_eq!(one.post(path).await.status, 200);
@@ -82,7 +82,7 @@ async fn a_replica_that_starts_later_knows_what_cools_and_what_was_cleared() {
 
 #[tokio::test]
 async fn a_redis_that_goes_away_and_comes_back_empty_is_told_once_and_harms_nothing() {
-    let mut redis = Redis::start().await;
+    let mut redis = RedisServer::start().await.unwrap();
     let (one, two) = (replica(&redis, &[]).await, replica(&redis, &[]).await);
     shares(&one, "ok").await;
     shares(&two, "ok").await;
@@ -97,7 +97,7 @@ async fn a_redis_that_goes_away_and_comes_back_empty_is_told_once_and_harms_noth
     assert_eq!(two.way("m").await, "reordered: one(b) two(c)");
     two.log("cascade", vec![retry_after(answered("b", 429), "300")]).await;
     assert_eq!(two.way("m").await, "reordered: two(c) one(a b)");
-    redis.run().await;
+    redis.run().await.unwrap();
     goes(&one, "m", "reordered: two(c) one(a b)").await;
     shares(&one, "ok").await;
     one.post("/clusters/a/clear").await;
@@ -112,7 +112,7 @@ async fn a_redis_that_goes_away_and_comes_back_empty_is_told_once_and_harms_noth
 
 #[tokio::test]
 async fn without_a_redis_at_the_start_cascade_serves_all_the_same() {
-    let mut redis = Redis::away();
+    let mut redis = RedisServer::away().unwrap();
     let scene = replica(&redis, &[]).await;
     assert_eq!(scene.cascade.get("/readyz").await.status, 200);
     shares(&scene, "failing").await;
@@ -121,13 +121,13 @@ async fn without_a_redis_at_the_start_cascade_serves_all_the_same() {
     assert_eq!(scene.way("m").await, "reordered: one(b) two(c)");
     assert_eq!(scene.post("/clusters/a/clear").await.json()["sharing"], "failing");
     assert_eq!(scene.way("m").await, AS_WRITTEN);
-    redis.run().await;
+    redis.run().await.unwrap();
     shares(&scene, "ok").await;
 }
 
 #[tokio::test]
 async fn garbage_strangers_and_floods_in_the_stream_harm_nothing() {
-    let redis = Redis::start().await;
+    let redis = RedisServer::start().await.unwrap();
     let scene = replica(&redis, &[]).await;
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let add = |fields: &str| words(&format!("XADD cascade:cooldowns * {fields}"));
@@ -143,7 +143,8 @@ async fn garbage_strangers_and_floods_in_the_stream_harm_nothing() {
             add("cools b model  cause failures since_ms 0 until_ms 1 length_ms 1"),
             add(&format!("cools c model  cause failures {far}")),
         ])
-        .await;
+        .await
+        .unwrap();
     eventually("the last entry", async || (scene.cluster("c").await["state"] == "cooling").then_some(())).await;
     assert_eq!(scene.way("m").await, AS_WRITTEN, "c comes last already");
     let until = scene.cluster("c").await["until"].as_str().unwrap().to_owned();
@@ -151,23 +152,23 @@ async fn garbage_strangers_and_floods_in_the_stream_harm_nothing() {
     assert_eq!(metric(&scene, "ignored").await, 6.0);
     // A flood: it is taken in bites, and the decision is still there.
     let flood: Vec<_> = (0..20_000).map(|index| add(&format!("cools stranger-{index} model  cause failures {far}"))).collect();
-    redis.tell(&flood).await;
+    redis.tell(&flood).await.unwrap();
     assert_eq!(scene.way("m").await, AS_WRITTEN);
     let listener = replica(&redis, &[]).await;
     all_hear(&scene, &[&listener]).await;
     assert_eq!(scene.cascade.get("/clusters").await.json()["clusters"].as_array().unwrap().len(), 3);
     // A key that is none of ours: the way in is shut, and said so.
-    redis.tell(&[words("DEL cascade:cooldowns"), words("SET cascade:cooldowns x")]).await;
+    redis.tell(&[words("DEL cascade:cooldowns"), words("SET cascade:cooldowns x")]).await.unwrap();
     shares(&scene, "failing").await;
     assert_eq!(sharing(&scene).await["last_error"], "WRONGTYPE");
     assert_eq!(scene.cascade.get("/readyz").await.status, 200);
-    redis.tell(&[words("DEL cascade:cooldowns")]).await;
+    redis.tell(&[words("DEL cascade:cooldowns")]).await.unwrap();
     shares(&scene, "ok").await;
 }
 
 #[tokio::test]
 async fn replicas_agree_however_cooling_and_clearing_cross() {
-    let redis = Redis::start().await;
+    let redis = RedisServer::start().await.unwrap();
     let replicas = [replica(&redis, &[]).await, replica(&redis, &[]).await];
     for round in 0..20 {
         let cool = replicas[round % 2].post("/clusters/c/cool?seconds=3600");
@@ -198,29 +199,29 @@ async fn sharing_without_a_redis_of_the_sessions_is_an_error_that_says_what_to_s
 
 #[tokio::test]
 async fn a_redis_that_gives_but_does_not_take_is_no_sharing() {
-    let redis = Redis::start().await;
+    let redis = RedisServer::start().await.unwrap();
     let (one, other) = (replica(&redis, &[]).await, replica(&redis, &[]).await);
     shares(&one, "ok").await;
     let memory = |limit: &str| ["CONFIG", "SET", "maxmemory", limit].map(str::to_owned).to_vec();
-    redis.tell(&[memory("1")]).await;
+    redis.tell(&[memory("1")]).await.unwrap();
     one.post("/clusters/b/cool?seconds=600").await;
     shares(&one, "failing").await;
     assert_eq!(sharing(&one).await["last_error"], "OOM");
-    redis.tell(&[memory("0")]).await;
+    redis.tell(&[memory("0")]).await.unwrap();
     shares(&one, "ok").await;
     eventually("what waited is told", async || (other.cluster("b").await["state"] == "cooling").then_some(())).await;
 }
 
 #[tokio::test]
 async fn a_stream_that_begins_anew_with_lower_ids_is_heard() {
-    let redis = Redis::start().await;
+    let redis = RedisServer::start().await.unwrap();
     let (one, other) = (replica(&redis, &[]).await, replica(&redis, &[]).await);
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    redis.tell(&[words("XADD cascade:cooldowns 99999999999999-0 x y")]).await;
+    redis.tell(&[words("XADD cascade:cooldowns 99999999999999-0 x y")]).await.unwrap();
     for replica in [&one, &other] {
         eventually("the entry of the far future", async || (metric(replica, "ignored").await == 1.0).then_some(())).await;
     }
-    redis.tell(&[words("DEL cascade:cooldowns")]).await;
+    redis.tell(&[words("DEL cascade:cooldowns")]).await.unwrap();
     one.post("/clusters/b/cool?seconds=600").await;
     eventually("the other hears", async || (other.cluster("b").await["state"] == "cooling").then_some(())).await;
 }

@@ -37,15 +37,6 @@ async fn home(sessions: &Sessions, key: &str) -> Option<String> {
     }
 }
 
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let waits = async {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, waits).await.unwrap_or_else(|_| panic!("{what}"));
-}
-
 #[test]
 fn only_news_is_learned_and_somebody_elses_word_stays_while_it_is_of_the_same_cluster() {
     let foreign = |text: &str| parse(text.as_bytes());
@@ -93,29 +84,27 @@ async fn what_is_not_to_be_learned_is_not() {
 
 #[tokio::test]
 async fn replicas_share_what_they_learn_through_redis() {
-    let server = RedisServer::start().await;
+    let server = RedisServer::start().await.unwrap();
     let (one, other) = (in_redis(&server, TTL), in_redis(&server, TTL));
     assert_eq!(home(&one, "s").await, None);
     one.learn("s", at("a"));
     assert_eq!(home(&one, "s").await.as_deref(), Some("a"), "at once, though it was unknown a moment ago");
-    until("it is written", async || server.ask::<bool>(::redis::cmd("EXISTS").arg("s")).await).await;
-    let value: String = server.ask(::redis::cmd("GET").arg("s")).await;
+    until("it is written", async || server.ask(&["EXISTS", "s"]).await.unwrap()).await;
+    let value: String = server.ask(&["GET", "s"]).await.unwrap();
     assert_eq!(value, r#"{"selected_backend":"a","selected_endpoint":"10.0.0.1:80","learned":true}"#);
-    let left: u64 = server.ask(::redis::cmd("PTTL").arg("s")).await;
+    let left: u64 = server.ask(&["PTTL", "s"]).await.unwrap();
     assert!((1..=1_000_000).contains(&left), "{left}");
     assert_eq!(home(&other, "s").await.as_deref(), Some("a"));
     assert!(other.knows("s", "a"), "and need not write it again");
     // The other one sees it served elsewhere.
     other.learn("s", at("b"));
-    until("it has moved", async || {
-        server.ask::<String>(::redis::cmd("GET").arg("s")).await.contains(r#""selected_backend":"b""#)
-    })
-    .await;
+    until("it has moved", async || server.ask::<String>(&["GET", "s"]).await.unwrap().contains(r#""selected_backend":"b""#))
+        .await;
 }
 
 #[tokio::test]
 async fn what_served_a_session_last_counts_however_fast_it_moves() {
-    let server = RedisServer::start().await;
+    let server = RedisServer::start().await.unwrap();
     let sessions = in_redis(&server, TTL);
     let keys: Vec<String> = (0..50).map(|session| format!("s{session}")).collect();
     for key in &keys {
@@ -123,7 +112,7 @@ async fn what_served_a_session_last_counts_however_fast_it_moves() {
     }
     until("all are written", async || sessions.learning.as_ref().unwrap().is_idle()).await;
     for key in &keys {
-        let value: String = server.ask(::redis::cmd("GET").arg(key)).await;
+        let value: String = server.ask(&["GET", key]).await.unwrap();
         assert!(value.contains(r#""selected_backend":"c""#), "{key}: {value}");
         assert_eq!(home(&sessions, key).await.as_deref(), Some("c"));
     }
@@ -131,31 +120,31 @@ async fn what_served_a_session_last_counts_however_fast_it_moves() {
 
 #[tokio::test]
 async fn a_session_that_goes_on_is_written_once_in_a_while() {
-    let server = RedisServer::start().await;
+    let server = RedisServer::start().await.unwrap();
     let sessions = in_redis(&server, TTL);
     for _ in 0..1000 {
         if !sessions.knows("s", "a") {
             sessions.learn("s", at("a"));
         }
     }
-    until("it is written", async || server.ask::<bool>(::redis::cmd("EXISTS").arg("s")).await).await;
-    let stats: String = server.ask(::redis::cmd("INFO").arg("commandstats")).await;
+    until("it is written", async || server.ask(&["EXISTS", "s"]).await.unwrap()).await;
+    let stats: String = server.ask(&["INFO", "commandstats"]).await.unwrap();
     assert!(stats.contains("cmdstat_set:calls=1,"), "{stats}");
 }
 
 #[tokio::test]
 async fn somebody_elses_word_in_redis_stays_and_is_taken_over() {
-    let server = RedisServer::start().await;
+    let server = RedisServer::start().await.unwrap();
     let sessions = in_redis(&server, TTL);
     let word = r#"{"selected_backend":"group of a","selected_endpoint":"10.0.0.9:1","endpoint_metadata":{"p":"1"}}"#;
     for (key, value) in
         [("kept", word), ("elsewhere", r#"{"selected_backend":"b"}"#), ("garbage", "mine, not yours"), ("empty", "{}")]
     {
-        server.set(key, value).await;
+        server.ask::<()>(&["SET", key, value]).await.unwrap();
         sessions.learn(key, at("a"));
     }
     until("all are written", async || sessions.learning.as_ref().unwrap().is_idle()).await;
-    let get = async |key: &str| server.ask::<String>(::redis::cmd("GET").arg(key)).await;
+    let get = async |key: &str| server.ask::<String>(&["GET", key]).await.unwrap();
     assert_eq!((get("kept").await.as_str(), get("garbage").await.as_str()), (word, "mine, not yours"));
     assert!(get("elsewhere").await.contains("learned") && get("empty").await.contains("learned"));
     assert_eq!(sessions.look_up("kept").answer().await, parse(word.as_bytes()), "we remember theirs");
@@ -164,8 +153,8 @@ async fn somebody_elses_word_in_redis_stays_and_is_taken_over() {
 
 #[tokio::test]
 async fn an_answer_is_not_remembered_longer_than_redis_keeps_it() {
-    let server = RedisServer::start().await;
-    server.ask::<()>(::redis::cmd("SET").arg("s").arg(r#"{"selected_backend":"a"}"#).arg("PX").arg(300)).await;
+    let server = RedisServer::start().await.unwrap();
+    server.ask::<()>(&["SET", "s", r#"{"selected_backend":"a"}"#, "PX", "300"]).await.unwrap();
     let sessions = in_redis(&server, TTL);
     assert_eq!(home(&sessions, "s").await.as_deref(), Some("a"));
     until("it is over", async || home(&sessions, "s").await.is_none()).await;
@@ -173,7 +162,7 @@ async fn an_answer_is_not_remembered_longer_than_redis_keeps_it() {
 
 #[tokio::test]
 async fn redis_that_is_away_costs_the_other_replicas_and_nobody_else() {
-    let mut server = RedisServer::start().await;
+    let mut server = RedisServer::start().await.unwrap();
     let sessions = in_redis(&server, TTL);
     server.stop();
     for session in 0..2000 {
@@ -183,7 +172,7 @@ async fn redis_that_is_away_costs_the_other_replicas_and_nobody_else() {
     assert_eq!(home(&sessions, "s1999").await.as_deref(), Some("a"));
     until("they are given up", async || sessions.learning.as_ref().unwrap().is_idle()).await;
     assert!(sessions.status()["learned"]["failures_since"].as_u64().unwrap() > 0);
-    server.run();
+    server.run().await.unwrap();
     until("a write succeeds", async || {
         sessions.learn(&format!("{:?}", std::time::Instant::now()), at("a"));
         sessions.status()["learned"]["failures_since"] == 0

@@ -62,10 +62,9 @@ async fn http_keeps_the_contract_cached_or_not() {
 
 #[tokio::test]
 async fn redis_keeps_the_contract_cached_or_not() {
-    let server = RedisServer::start().await;
-    server.set("known", ANSWER).await;
-    server.set("empty", "{}").await;
-    server.set("garbage", "<html>").await;
+    let server = RedisServer::start().await.unwrap();
+    let known = [("known", ANSWER), ("empty", "{}"), ("garbage", "<html>")];
+    server.tell(&known.map(|(key, value)| vec!["SET", key, value])).await.unwrap();
     let redis = Arc::new(Redis::new(&server.url(), PATIENCE, PATIENCE).unwrap());
     let cached = cached(redis.clone(), &settings());
     for directory in [&*redis as &dyn Directory, &cached] {
@@ -76,27 +75,22 @@ async fn redis_keeps_the_contract_cached_or_not() {
 
 #[tokio::test]
 async fn redis_that_was_away_is_found_again() {
-    let mut server = RedisServer::start().await;
+    let mut server = RedisServer::start().await.unwrap();
     let redis = Redis::new(&server.url(), Duration::from_secs(2), PATIENCE).unwrap();
     assert_eq!(ask(&redis, "k").await, Answer::Unknown);
     server.stop();
     assert!(matches!(ask(&redis, "k").await, Answer::Unavailable(_)));
-    server.run();
-    let back = async {
-        while ask(&redis, "k").await != Answer::Unknown {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, back).await.expect("the connection is made anew");
+    server.run().await.unwrap();
+    until("the connection is made anew", async || ask(&redis, "k").await == Answer::Unknown).await;
 }
 
 #[tokio::test]
 async fn a_connection_that_redis_has_closed_costs_no_answer() {
-    let server = RedisServer::start().await;
-    server.set("s", r#"{"selected_backend":"b"}"#).await;
+    let server = RedisServer::start().await.unwrap();
+    server.ask::<()>(&["SET", "s", r#"{"selected_backend":"b"}"#]).await.unwrap();
     let redis = Redis::new(&server.url(), PATIENCE, PATIENCE).unwrap();
     for _ in 0..5 {
         assert!(matches!(redis.look_up("s").answer().await, Answer::Placed(_)));
-        server.ask::<u64>(::redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal")).await;
+        server.ask::<u64>(&["CLIENT", "KILL", "TYPE", "normal"]).await.unwrap();
     }
 }

@@ -28,13 +28,18 @@ impl Directory for Crowd {
     }
 }
 
-#[tokio::test]
-async fn a_thousand_requests_for_one_cold_session_make_one_lookup() {
+/// A directory that knows a session and holds its answer back, a cache before it, and the session's key.
+async fn held() -> (Web, Arc<Cached>, String) {
     let (web, url) = Web::open().await;
     web.tell("/s", 200, r#"{"selected_backend":"b"}"#);
     web.hold();
     let cached = cached(Arc::new(Http::new(PATIENCE).unwrap()), &settings());
-    let key = format!("{url}/s");
+    (web, Arc::new(cached), format!("{url}/s"))
+}
+
+#[tokio::test]
+async fn a_thousand_requests_for_one_cold_session_make_one_lookup() {
+    let (web, cached, key) = held().await;
     let waiting: Vec<_> = (0..1000).map(|_| cached.look_up(&key)).collect();
     web.is_asked(1).await;
     web.release();
@@ -46,11 +51,7 @@ async fn a_thousand_requests_for_one_cold_session_make_one_lookup() {
 
 #[tokio::test]
 async fn threads_with_runtimes_of_their_own_share_one_lookup() {
-    let (web, url) = Web::open().await;
-    web.tell("/s", 200, r#"{"selected_backend":"b"}"#);
-    web.hold();
-    let cached = Arc::new(cached(Arc::new(Http::new(PATIENCE).unwrap()), &settings()));
-    let key = format!("{url}/s");
+    let (web, cached, key) = held().await;
     let worker = |_| {
         let (cached, key) = (Arc::clone(&cached), key.clone());
         tokio::task::spawn_blocking(move || {
@@ -69,20 +70,11 @@ async fn threads_with_runtimes_of_their_own_share_one_lookup() {
 
 #[tokio::test]
 async fn an_answer_that_nobody_waits_for_any_more_still_fills_the_cache() {
-    let (web, url) = Web::open().await;
-    web.tell("/s", 200, r#"{"selected_backend":"b"}"#);
-    web.hold();
-    let cached = cached(Arc::new(Http::new(PATIENCE).unwrap()), &settings());
-    let key = format!("{url}/s");
+    let (web, cached, key) = held().await;
     drop(cached.look_up(&key));
     web.is_asked(1).await;
     web.release();
-    let filled = async {
-        while !matches!(cached.look_up(&key), Lookup::Ready(Answer::Placed(_))) {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, filled).await.expect("the late answer is remembered");
+    until("the late answer is remembered", async || matches!(cached.look_up(&key), Lookup::Ready(Answer::Placed(_)))).await;
     assert_eq!(web.asked(), 1);
 }
 
@@ -104,12 +96,7 @@ async fn a_directory_that_hangs_holds_nobody_longer_than_its_timeout_and_leaves_
     // And it is asked again, since nothing of this was remembered.
     web.release();
     web.tell("/1", 200, r#"{"selected_backend":"b"}"#);
-    let again = async {
-        while !matches!(cached.look_up(&keys[1]).answer().await, Answer::Placed(_)) {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, again).await.expect("it answers again");
+    until("it answers again", async || matches!(cached.look_up(&keys[1]).answer().await, Answer::Placed(_))).await;
     assert_eq!(cached.trouble(), (0, Some(Fault::Timeout)));
 }
 
@@ -130,12 +117,7 @@ async fn each_answer_holds_for_its_own_time() {
     memory.put("short", &crate::session::parse(br#"{"selected_backend":"b","ttl_seconds":0}"#));
     memory.put("long", &crate::session::parse(br#"{"selected_backend":"b"}"#));
     memory.put("unknown", &Answer::Unknown);
-    let over = async {
-        while memory.get("unknown").is_some() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, over).await.expect("what is unknown is asked again soon");
+    until("what is unknown is asked again soon", async || memory.get("unknown").is_none()).await;
     assert_eq!(memory.get("short"), None);
     assert!(matches!(memory.get("long"), Some(Answer::Placed(_))));
 }
