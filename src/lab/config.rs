@@ -130,6 +130,8 @@ pub struct EnvoySetup {
     pub feedback: bool,
     /// The processor sees every attempt as well (fact 27).
     pub upstream_role: bool,
+    /// Envoy can be asked to let time pass ([`super::Envoy::let_pass`]).
+    pub stopwatch: bool,
     /// Headers that Envoy adds to answers, in its format language.
     pub response_headers: Vec<(String, String)>,
 }
@@ -159,6 +161,7 @@ impl EnvoySetup {
             request_attributes: Vec::new(),
             feedback: false,
             upstream_role: false,
+            stopwatch: false,
             response_headers: Vec::new(),
         }
     }

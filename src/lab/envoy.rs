@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::client::Sending;
 use super::trail::{self, ID_HEADER, Trail};
 use super::{EnvoySetup, Request, Response, Result, Scratch, Trouble, binary, eventually};
 
@@ -16,6 +17,8 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 /// How long Envoy keeps log lines back, in milliseconds; its own default is ten seconds.
 const LOG_FLUSH: &str = "20";
 const LOG_LIMIT: Duration = Duration::from_secs(20);
+/// The status of a stopwatch that has run down, which nothing else here answers with.
+const STOPPED: &str = "418";
 
 /// A running Envoy.
 #[derive(Debug)]
@@ -84,6 +87,31 @@ impl Envoy {
         let id = self.next_id();
         let response = request.header(ID_HEADER, &id).send(self.listener).await?;
         Ok((response, self.trail(&id).await?))
+    }
+
+    /// Begins a request as [`Request::begin`] does: its id, and what is still to be sent.
+    ///
+    /// # Errors
+    /// When the connection cannot be made.
+    pub async fn begin(&self, request: Request, length: Option<usize>) -> Result<(String, Sending)> {
+        let id = self.next_id();
+        let sending = request.header(ID_HEADER, &id).begin(self.listener, length).await?;
+        Ok((id, sending))
+    }
+
+    /// Lets time pass on Envoy's own clock: a request that its [`EnvoySetup::stopwatch`] holds back by a timer and then answers
+    /// itself. All timers run in one thread, in order: one that was set before, and not for longer, has gone off by then.
+    ///
+    /// # Errors
+    /// When Envoy answers otherwise.
+    pub async fn let_pass(&self, time: Duration) -> Result<()> {
+        let delay = time.as_millis().to_string();
+        let request = Request::get("/").header("x-envoy-fault-delay-request", &delay);
+        let answer = request.header("x-envoy-fault-abort-request", STOPPED).send(self.listener).await?;
+        if answer.status.to_string() == STOPPED {
+            return Ok(());
+        }
+        Err(Trouble::new("letting time pass", format!("Envoy answers {} instead of {STOPPED}", answer.status)))
     }
 
     /// The way of the request with this id, once it is over.
@@ -165,9 +193,8 @@ fn spawn(binary: &Path, config: &Path, scratch: &Scratch) -> Result<Child> {
 /// The addresses of admin and listener, once Envoy takes requests.
 async fn ready(child: &mut Child, scratch: &Scratch) -> Result<(SocketAddr, SocketAddr)> {
     let admin_file = scratch.path().join("admin");
-    let child = std::cell::RefCell::new(child);
-    let found = eventually("Envoy's start", START_LIMIT, || async {
-        if let Ok(Some(status)) = child.borrow_mut().try_wait() {
+    let found = eventually("Envoy's start", START_LIMIT, async || {
+        if let Ok(Some(status)) = child.try_wait() {
             return Some(Err(Trouble(format!("Envoy ended at its start: {status}"))));
         }
         let admin: SocketAddr = fs::read_to_string(&admin_file).ok()?.trim().parse().ok()?;

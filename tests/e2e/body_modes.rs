@@ -1,9 +1,6 @@
 //! Which messages Envoy sends in each body mode, and until when an answer still counts.
 
-use std::time::Duration;
-
-use cascade::lab::trail::ID_HEADER;
-use cascade::lab::{BodyMode, EnvoySetup, Request, Response, envoy, eventually};
+use cascade::lab::{BodyMode, EnvoySetup, Request, Response, envoy};
 use envoy_types::pb::envoy::extensions::filters::http::ext_proc::v3::processing_mode::BodySendMode;
 use envoy_types::pb::envoy::service::ext_proc::v3::processing_request::Request as Message;
 
@@ -12,7 +9,6 @@ use crate::gateway::{Gateway, chat, chat_of, ok, providers};
 use crate::processor::{Script, Step, at_body, at_headers, hold_headers, script};
 
 const MIB: usize = 1 << 20;
-const LIMIT: Duration = Duration::from_secs(20);
 
 fn in_mode(mode: BodyMode) -> impl FnOnce(&mut EnvoySetup) {
     move |setup| setup.body_mode = mode
@@ -21,11 +17,6 @@ fn in_mode(mode: BodyMode) -> impl FnOnce(&mut EnvoySetup) {
 /// Waits until Envoy has sent a request to this cluster.
 async fn sent_upstream(gateway: &Gateway, cluster: &str) {
     ok(gateway.envoy.stat_reaches(&format!("cluster.{cluster}.upstream_rq_total"), 1).await);
-}
-
-async fn heard(gateway: &Gateway, messages: usize) {
-    let what = format!("{messages} messages at the processor");
-    ok(eventually(&what, LIMIT, || async { (gateway.processor.heard().len() >= messages).then_some(()) }).await);
 }
 
 // Fact 4
@@ -78,9 +69,9 @@ async fn stream_late(answer: Answer) -> (Gateway, String, Response) {
     let gateway = providers(&[("fixed", 429), ("one", 200), ("two", 200)]).static_chain(&["fixed"]);
     let gateway = gateway.with(in_mode(BodyMode::Streamed)).with(|setup| setup.num_retries = 2);
     let gateway = gateway.start(at_body(answer)).await;
-    let (id, body) = (gateway.envoy.next_id(), chat().body);
+    let body = chat().body;
 
-    let mut sending = ok(chat().header(ID_HEADER, &id).begin(gateway.envoy.address(), Some(body.len())).await);
+    let (id, mut sending) = ok(gateway.envoy.begin(chat(), Some(body.len())).await);
     sent_upstream(&gateway, "fixed").await;
     sending.write(&body).await;
     let response = ok(sending.response().await);
@@ -135,10 +126,9 @@ async fn full_duplex_decides_before_the_body_has_ended_and_passes_any_size() {
     let gateway = providers(&[("fixed", 200), ("one", 429), ("two", 200)]).static_chain(&["fixed"]);
     let gateway = gateway.with(in_mode(BodyMode::FullDuplexStreamed));
     let gateway = gateway.start(hold_headers(Answer::clusters(&["one", "two"]), 1)).await;
-    let (id, request) = (gateway.envoy.next_id(), chat_of(3 * MIB));
+    let request = chat_of(3 * MIB);
 
-    let sending = request.clone().header(ID_HEADER, &id).begin(gateway.envoy.address(), None).await;
-    let mut sending = ok(sending);
+    let (id, mut sending) = ok(gateway.envoy.begin(request.clone(), None).await);
     sending.write(&request.body[..100]).await;
     sent_upstream(&gateway, "one").await;
     sending.write(&request.body[100..]).await;
@@ -154,9 +144,9 @@ async fn full_duplex_decides_before_the_body_has_ended_and_passes_any_size() {
 async fn full_duplex_tells_the_end_of_a_chunked_body_in_an_empty_message() {
     let gateway = providers(&[("one", 200)]).with(in_mode(BodyMode::FullDuplexStreamed));
     let gateway = gateway.start(hold_headers(Answer::clusters(&["one"]), 1)).await;
-    let (id, body) = (gateway.envoy.next_id(), chat().body);
+    let body = chat().body;
 
-    let mut sending = ok(chat().header(ID_HEADER, &id).begin(gateway.envoy.address(), None).await);
+    let (id, mut sending) = ok(gateway.envoy.begin(chat(), None).await);
     sending.write(&body).await;
     sent_upstream(&gateway, "one").await;
     let response = ok(sending.response().await);
@@ -230,11 +220,11 @@ async fn mode_override_none_in_full_duplex_is_ignored_and_the_chunks_must_be_ans
     let gateway = gateway.with(with_mode_override(BodyMode::FullDuplexStreamed));
     let headers_decide = Answer::clusters(&["one"]).body_mode(BodySendMode::None.into());
     let gateway = gateway.start(hold_headers(headers_decide, 1)).await;
-    let (id, body) = (gateway.envoy.next_id(), chat().body);
+    let body = chat().body;
 
-    let mut sending = ok(chat().header(ID_HEADER, &id).begin(gateway.envoy.address(), Some(body.len())).await);
+    let (id, mut sending) = ok(gateway.envoy.begin(chat(), Some(body.len())).await);
     sending.write(&body[..10]).await;
-    heard(&gateway, 2).await;
+    gateway.hears(2).await;
     sending.write(&body[10..]).await;
     let response = ok(sending.response().await);
 

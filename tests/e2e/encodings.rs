@@ -3,7 +3,6 @@
 
 use std::io::Write;
 
-use cascade::lab::trail::ID_HEADER;
 use cascade::lab::{BodyMode, Request};
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
@@ -74,9 +73,8 @@ async fn a_compressed_body_may_come_in_pieces_of_any_size() {
     let town = Town::found("", |setup| setup.body_mode = BodyMode::FullDuplexStreamed).await;
     for (encoding, body) in encoded(&text(60)) {
         for size in [1, 7, 100] {
-            let id = town.envoy.next_id();
-            let request = Request::post("/v1/chat/completions", "").header("content-encoding", encoding).header(ID_HEADER, &id);
-            let mut sending = ok(request.begin(town.envoy.address(), None).await);
+            let request = Request::post("/v1/chat/completions", "").header("content-encoding", encoding);
+            let (_, mut sending) = ok(town.envoy.begin(request, None).await);
             for piece in body.chunks(size) {
                 sending.write(piece).await;
             }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use cascade::lab::config::ProcessorWatch;
-use cascade::lab::trail::ID_HEADER;
 use cascade::lab::{BodyMode, DeadPort, Endpoint, EnvoySetup};
 use envoy_types::pb::envoy::service::ext_proc::v3::processing_request::Request as Message;
 
@@ -86,9 +85,9 @@ async fn full_duplex_without_a_processor_fails_open_while_no_chunk_has_come() {
         setup.body_mode = BodyMode::FullDuplexStreamed;
     });
     let gateway = gateway.start(at_body(Answer::empty())).await;
-    let (id, body) = (gateway.envoy.next_id(), chat().body);
+    let body = chat().body;
 
-    let mut sending = ok(chat().header(ID_HEADER, &id).begin(gateway.envoy.address(), Some(body.len())).await);
+    let (id, mut sending) = ok(gateway.envoy.begin(chat(), Some(body.len())).await);
     ok(gateway.envoy.stat_reaches("http.ingress.ext_proc.failure_mode_allowed", 1).await);
     sending.write(&body).await;
     let response = ok(sending.response().await);
@@ -115,24 +114,20 @@ async fn buffered_fails_open_by_itself() {
     assert_eq!(without_processor(BodyMode::Buffered, ProcessorWatch::Nothing).await, [200; 12]);
 }
 
-/// The client's own slowness, far over the message timeout below; it is the subject here, not a way to wait for something.
-const SLOW: Duration = Duration::from_millis(1500);
+const TIMEOUT: Duration = Duration::from_millis(200);
 
 fn impatient(mode: BodyMode) -> impl FnOnce(&mut EnvoySetup) {
     move |setup| {
         setup.body_mode = mode;
-        setup.message_timeout = Duration::from_millis(200);
+        setup.message_timeout = TIMEOUT;
+        setup.stopwatch = true;
     }
 }
 
-async fn upload_slowly(gateway: &Gateway) {
-    let (id, body) = (gateway.envoy.next_id(), chat().body);
-    let mut sending = ok(chat().header(ID_HEADER, &id).begin(gateway.envoy.address(), Some(body.len())).await);
-    sending.write(&body[..10]).await;
-    tokio::time::sleep(SLOW).await;
-    sending.write(&body[10..]).await;
-    let response = ok(sending.response().await);
-    gateway.told(&id, response).await.went("one(429) two(200)");
+/// Lets the message timeout pass several times over: it would have ended a wait that it is set for.
+async fn outlast_the_timeout(gateway: &Gateway) {
+    ok(gateway.envoy.let_pass(TIMEOUT * 3).await);
+    assert_eq!(gateway.stat("http.ingress.ext_proc.message_timeouts").await, 0);
 }
 
 // Fact 39
@@ -144,7 +139,16 @@ async fn envoy_waits_for_a_slow_client_beyond_the_message_timeout() {
     {
         let gateway = providers(&[("fixed", 200), ("one", 429), ("two", 200)]).static_chain(&["fixed"]);
         let gateway = gateway.with(impatient(mode)).start(script).await;
-        upload_slowly(&gateway).await;
+        let body = chat().body;
+
+        let (id, mut sending) = ok(gateway.envoy.begin(chat(), Some(body.len())).await);
+        sending.write(&body[..10]).await;
+        gateway.hears(1).await;
+        outlast_the_timeout(&gateway).await;
+        sending.write(&body[10..]).await;
+        let response = ok(sending.response().await);
+
+        gateway.told(&id, response).await.went("one(429) two(200)");
     }
 }
 
@@ -155,9 +159,26 @@ async fn full_duplex_has_no_message_timeout_while_the_header_answer_is_held() {
     let gateway = gateway.start(script(|_| Vec::new())).await;
     let body = chat().body;
 
-    let mut sending = ok(chat().begin(gateway.envoy.address(), Some(body.len())).await);
+    let (_, mut sending) = ok(gateway.envoy.begin(chat(), Some(body.len())).await);
     sending.write(&body).await;
-    tokio::time::sleep(SLOW).await;
+    gateway.hears(2).await;
+    outlast_the_timeout(&gateway).await;
     assert!(!sending.is_answered());
-    assert_eq!(gateway.stat("http.ingress.ext_proc.message_timeouts").await, 0);
+}
+
+// What the two tests above go by: where the timeout is set, it has gone off when Envoy has let that time pass.
+#[tokio::test]
+async fn buffered_has_a_message_timeout_that_ends_a_silent_processors_wait() {
+    let gateway = providers(&[("fixed", 200)]).with(impatient(BodyMode::Buffered));
+    let gateway = gateway.start(script(|_| Vec::new())).await;
+    let body = chat().body;
+
+    let (id, mut sending) = ok(gateway.envoy.begin(chat(), Some(body.len())).await);
+    gateway.hears(1).await;
+    ok(gateway.envoy.let_pass(TIMEOUT).await);
+    assert_eq!(gateway.stat("http.ingress.ext_proc.message_timeouts").await, 1);
+    sending.write(&body).await;
+    let response = ok(sending.response().await);
+
+    gateway.told(&id, response).await.went("fixed(200)");
 }

@@ -5,9 +5,12 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 
 use cascade::lab::trail::ID_HEADER;
-use cascade::lab::{Attempt, Cluster, DeadPort, Endpoint, Envoy, EnvoySetup, Group, Provider, Request, Response, Trail};
+use cascade::lab::{
+    Attempt, Cluster, DeadPort, Endpoint, Envoy, EnvoySetup, Group, Provider, Request, Response, Trail, eventually,
+};
 
 use crate::processor::{Processor, Script};
+use crate::town::LIMIT;
 
 /// A body that would be a chat completion.
 const CHAT: &str = "/v1/chat/completions";
@@ -145,6 +148,12 @@ impl Gateway {
     pub async fn send_with(&self, script: Script, request: Request) -> Told {
         self.processor.follow(script);
         self.send(request).await
+    }
+
+    /// Waits until the processor has heard this many messages.
+    pub async fn hears(&self, messages: usize) {
+        let what = format!("{messages} messages at the processor");
+        ok(eventually(&what, LIMIT, async || (self.processor.heard().len() >= messages).then_some(())).await);
     }
 
     pub async fn stat(&self, name: &str) -> u64 {

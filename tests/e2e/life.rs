@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use cascade::lab::config::ProcessorWatch;
-use cascade::lab::trail::ID_HEADER;
 use cascade::lab::{BodyMode, Request, eventually};
 
 use crate::gateway::{chat, chat_of, ok};
@@ -109,11 +108,10 @@ async fn sigterm_under_load_ends_well_and_fails_no_request() {
 #[tokio::test]
 async fn a_stream_under_way_is_finished_before_the_process_ends() {
     let mut town = Town::found("", |_| ()).await;
-    let (id, body) = (town.envoy.next_id(), chat().body);
-    let mut sending = ok(chat().header(ID_HEADER, &id).begin(town.envoy.address(), Some(body.len())).await);
+    let body = chat().body;
+    let (id, mut sending) = ok(town.envoy.begin(chat(), Some(body.len())).await);
     sending.write(&body[..10]).await;
-    let open = || async { town.metric("cascade_streams_in_flight").await.filter(|open| *open >= 1.0) };
-    ok(eventually("the open stream", LIMIT, open).await);
+    town.is_asked().await;
     ok(town.serve.terminate());
     let unready = || async {
         let state = town.serve.admin(Request::get("/readyz")).await.ok()?;
@@ -143,33 +141,34 @@ async fn twenty_megabytes_arrive_whole_in_both_modes() {
     }
 }
 
-/// A client that pauses in the middle of its body for longer than Envoy's message timeout. Its slowness is the subject.
-const PAUSE: Duration = Duration::from_millis(1200);
-
 #[tokio::test]
 async fn a_slow_client_is_waited_for_in_both_modes() {
+    let timeout = Duration::from_millis(300);
     for mode in [BodyMode::Buffered, BodyMode::FullDuplexStreamed] {
         let town = Town::found("", move |setup| {
             setup.body_mode = mode;
-            setup.message_timeout = Duration::from_millis(300);
+            setup.message_timeout = timeout;
+            setup.stopwatch = true;
         })
         .await;
-        let (id, body) = (town.envoy.next_id(), chat().body);
-        let mut sending = ok(chat().header(ID_HEADER, &id).begin(town.envoy.address(), Some(body.len())).await);
+        let body = chat().body;
+        let (id, mut sending) = ok(town.envoy.begin(chat(), Some(body.len())).await);
         sending.write(&body[..5]).await;
-        tokio::time::sleep(PAUSE).await;
+        town.is_asked().await;
+        ok(town.envoy.let_pass(timeout * 3).await);
         sending.write(&body[5..]).await;
         assert_eq!(ok(sending.response().await).status, 200, "{mode}");
         assert_eq!(ok(town.envoy.trail(&id).await).to_string(), "a(200)", "{mode}");
         assert_eq!(town.provider("a").seen()[0].body, body, "{mode}");
+        assert_eq!(ok(town.envoy.stat("http.ingress.ext_proc.message_timeouts").await), 0, "{mode}");
     }
 }
 
 #[tokio::test]
 async fn a_client_slower_than_body_wait_goes_to_the_static_chain_and_its_bytes_arrive() {
     let town = Town::found("limits: {body_wait: 300ms}\n", |setup| setup.body_mode = BodyMode::FullDuplexStreamed).await;
-    let (id, body) = (town.envoy.next_id(), chat_of(1000).body);
-    let mut sending = ok(chat().header(ID_HEADER, &id).begin(town.envoy.address(), Some(body.len())).await);
+    let body = chat_of(1000).body;
+    let (id, mut sending) = ok(town.envoy.begin(chat(), Some(body.len())).await);
     sending.write(&body[..100]).await;
     // The decision is made while the client is silent: Envoy goes upstream before the rest is sent.
     ok(town.envoy.stat_reaches("cluster.fixed.upstream_rq_total", 1).await);
@@ -187,10 +186,9 @@ async fn a_client_that_leaves_is_counted_and_leaves_nothing_behind() {
     for mode in [BodyMode::Buffered, BodyMode::FullDuplexStreamed] {
         let town = Town::found("", move |setup| setup.body_mode = mode).await;
         let body = chat().body;
-        let mut sending = ok(chat().begin(town.envoy.address(), Some(body.len())).await);
+        let (_, mut sending) = ok(town.envoy.begin(chat(), Some(body.len())).await);
         sending.write(&body[..10]).await;
-        let open = || async { town.metric("cascade_streams_in_flight").await.filter(|open| *open >= 1.0) };
-        ok(eventually("the open stream", LIMIT, open).await);
+        town.is_asked().await;
         drop(sending);
         let gone = || async { town.metric("cascade_streams_in_flight").await.filter(|open| *open == 0.0) };
         ok(eventually("the stream's end", LIMIT, gone).await);
@@ -204,9 +202,7 @@ async fn a_client_that_leaves_is_counted_and_leaves_nothing_behind() {
 async fn a_model_named_again_after_the_decision_is_refused_while_no_answer_has_begun() {
     let town = Town::found("", |setup| setup.body_mode = BodyMode::FullDuplexStreamed).await;
     let (first, second) = (r#"{"model":"m","messages":[],"#, r#""model":"other"}"#);
-    let id = town.envoy.next_id();
-    let sending = chat().header(ID_HEADER, &id).begin(town.envoy.address(), Some(first.len() + second.len())).await;
-    let mut sending = ok(sending);
+    let (id, mut sending) = ok(town.envoy.begin(chat(), Some(first.len() + second.len())).await);
     sending.write(first.as_bytes()).await;
     ok(town.envoy.stat_reaches("cluster.a.upstream_rq_total", 1).await);
     sending.write(second.as_bytes()).await;

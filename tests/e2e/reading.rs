@@ -3,7 +3,6 @@
 
 use std::net::SocketAddr;
 
-use cascade::lab::trail::ID_HEADER;
 use cascade::lab::{BodyMode, Cluster, EnvoySetup, Request, Response, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -51,8 +50,7 @@ async fn a_body_of_50_mb_is_routed_by_its_first_piece() {
     let first = body.len();
     body.resize(50 * MIB, b'x');
     body.extend_from_slice(br#""}]}"#);
-    let id = town.envoy.next_id();
-    let mut sending = ok(post("").header(ID_HEADER, &id).begin(town.envoy.address(), Some(body.len())).await);
+    let (id, mut sending) = ok(town.envoy.begin(post(""), Some(body.len())).await);
     sending.write(&body[..first]).await;
     begins(&town, "a").await;
     sending.write(&body[first..]).await;
@@ -94,10 +92,8 @@ async fn a_second_model_far_behind_the_first_still_ends_the_attempt() {
     let town = town("limits: {max_body: 1MiB}\n", BodyMode::FullDuplexStreamed, |_| ()).await;
     let (first, second) = (br#"{"model":"m","x":""#, br#"","model":"other"}"#);
     let filler = vec![b'x'; 3 * MIB];
-    let id = town.envoy.next_id();
     let length = first.len() + filler.len() + second.len();
-    let sending = post("").header("x-tenant-id", "strict").header(ID_HEADER, &id).begin(town.envoy.address(), Some(length)).await;
-    let mut sending = ok(sending);
+    let (id, mut sending) = ok(town.envoy.begin(post("").header("x-tenant-id", "strict"), Some(length)).await);
     sending.write(first).await;
     begins(&town, "a").await;
     sending.write(&filler).await;
@@ -146,7 +142,7 @@ async fn named_again_while_the_answer_flows(shows_responses: bool) -> (cascade::
         setup.clusters.push(Cluster::new("a", address));
     })
     .await;
-    let mut sending = ok(chat().begin(town.envoy.address(), Some(first.len() + second.len())).await);
+    let (_, mut sending) = ok(town.envoy.begin(chat(), Some(first.len() + second.len())).await);
     sending.write(first).await;
     ok(town.envoy.stat_reaches("http.ingress.downstream_rq_2xx", 1).await);
     sending.write(second).await;

@@ -120,7 +120,7 @@ async fn headers_that_are_ours_are_overwritten_or_removed_on_every_way_in_every_
 async fn a_request_that_is_decided_by_the_clock_is_cleaned() {
     let settings = format!("{}limits: {{body_wait: 200ms}}\n", SETTINGS.replace("limits: {max_body: 1MiB}\n", ""));
     let town = town(&settings, BodyMode::FullDuplexStreamed, |_| ()).await;
-    let mut sending = ok(forging(post("")).begin(town.envoy.address(), Some(13)).await);
+    let (_, mut sending) = ok(town.envoy.begin(forging(post("")), Some(13)).await);
     ok(town.envoy.stat_reaches("cluster.fixed.upstream_rq_total", 1).await);
     sending.write(br#"{"model":"m"}"#).await;
     assert_eq!(ok(sending.response().await).header("x-served-by"), Some("fixed"));

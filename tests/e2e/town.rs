@@ -87,6 +87,12 @@ impl Town {
         self.status().await["revision"].as_str().unwrap_or_default().to_owned()
     }
 
+    /// Waits until Envoy has begun to ask Cascade about a request.
+    pub async fn is_asked(&self) {
+        let open = async || self.metric("cascade_streams_in_flight").await.filter(|open| *open >= 1.0);
+        ok(eventually("the open stream", LIMIT, open).await);
+    }
+
     pub async fn metric(&self, line: &str) -> Option<f64> {
         let page = ok(self.serve.admin(Request::get("/metrics")).await).text();
         page.lines().find_map(|text| text.strip_prefix(line)?.trim().parse().ok())

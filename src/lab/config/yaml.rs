@@ -29,7 +29,7 @@ static_resources:
           access_log:
 {request_log}{request_feedback}
           http_filters:
-{ext_proc}
+{stopwatch}{ext_proc}
           - name: envoy.filters.http.router
             typed_config:
               "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
@@ -49,6 +49,7 @@ static_resources:
 {clusters}{processor}"#,
             buffer = self.buffer_limit,
             request_log = access_log(10, "request", &format!(", decision: '%DYNAMIC_METADATA({DECISION_NAMESPACE})%'")),
+            stopwatch = self.stopwatch_filter(),
             ext_proc = self.ext_proc(),
             attempt_log = access_log(14, "attempt", ", attempt: '%REQ(x-envoy-attempt-count)%'"),
             request_feedback = self.feedback_log(10, "\n            filter: {response_flag_filter: {flags: [UH]}}"),
@@ -58,6 +59,19 @@ static_resources:
             route = self.route(),
             processor = self.processor(),
         )
+    }
+
+    /// A filter that does nothing to requests that do not ask for it in their headers.
+    fn stopwatch_filter(&self) -> &'static str {
+        if !self.stopwatch {
+            return "";
+        }
+        r#"          - name: envoy.filters.http.fault
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault
+              delay: {header_delay: {}, percentage: {numerator: 100}}
+              abort: {header_abort: {}, percentage: {numerator: 100}}
+"#
     }
 
     fn ext_proc(&self) -> String {
