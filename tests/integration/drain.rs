@@ -9,15 +9,19 @@ use crate::catalog::Home;
 use crate::grpc::{self, SERVICE, Stream, decision};
 use crate::process::{Cascade, eventually};
 
+/// One that waits this long for its streams, and its files.
+async fn with_drain(limit: &str) -> (Home, Cascade) {
+    let home = Home::with_catalog("one");
+    let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[("SERVER__DRAIN", limit)]).await;
+    (home, cascade)
+}
+
 #[tokio::test]
 async fn an_open_stream_finishes_while_nothing_new_is_taken() {
-    let home = Home::with_catalog("one");
-    let mut cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[("SERVER__DRAIN", "15s")]).await;
+    let (_home, mut cascade) = with_drain("15s").await;
     let listen = cascade.listen().await;
     let channel = grpc::connect(&listen).await;
-    let mut open = Stream::open(&channel).await.unwrap();
-    open.send(grpc::head(&[], false)).await;
-    open.answer().await.unwrap();
+    let mut open = Stream::begin(&channel, &[]).await;
 
     cascade.terminate();
     eventually("not ready", async || (cascade.get("/readyz").await.status == 503).then_some(())).await;
@@ -41,12 +45,9 @@ async fn an_open_stream_finishes_while_nothing_new_is_taken() {
 
 #[tokio::test]
 async fn a_stream_that_never_ends_is_cut_at_the_deadline() {
-    let home = Home::with_catalog("one");
-    let mut cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[("SERVER__DRAIN", "1s")]).await;
+    let (_home, mut cascade) = with_drain("1s").await;
     let channel = grpc::connect(&cascade.listen().await).await;
-    let mut stuck = Stream::open(&channel).await.unwrap();
-    stuck.send(grpc::head(&[], false)).await;
-    stuck.answer().await.unwrap();
+    let mut stuck = Stream::begin(&channel, &[]).await;
     let started = Instant::now();
     cascade.terminate();
     let (code, output) = cascade.ended().await;
@@ -58,8 +59,7 @@ async fn a_stream_that_never_ends_is_cut_at_the_deadline() {
 
 #[tokio::test]
 async fn an_idle_server_does_not_use_up_its_drain() {
-    let home = Home::with_catalog("one");
-    let mut cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[("SERVER__DRAIN", "30s")]).await;
+    let (_home, mut cascade) = with_drain("30s").await;
     let started = Instant::now();
     cascade.terminate();
     assert_eq!(cascade.ended().await.0, Some(0));
@@ -68,8 +68,7 @@ async fn an_idle_server_does_not_use_up_its_drain() {
 
 #[tokio::test]
 async fn a_health_watch_does_not_hold_up_the_drain() {
-    let home = Home::with_catalog("one");
-    let mut cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[("SERVER__DRAIN", "30s")]).await;
+    let (_home, mut cascade) = with_drain("30s").await;
     let channel = grpc::connect(&cascade.listen().await).await;
     let mut client = tonic_health::pb::health_client::HealthClient::new(channel);
     let request = tonic_health::pb::HealthCheckRequest { service: SERVICE.to_owned() };
@@ -84,12 +83,9 @@ async fn a_health_watch_does_not_hold_up_the_drain() {
 
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
-    let home = Home::with_catalog("one");
-    let mut cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[("SERVER__DRAIN", "60s")]).await;
+    let (_home, mut cascade) = with_drain("60s").await;
     let channel = grpc::connect(&cascade.listen().await).await;
-    let mut open = Stream::open(&channel).await.unwrap();
-    open.send(grpc::head(&[], false)).await;
-    open.answer().await.unwrap();
+    let _open = Stream::begin(&channel, &[]).await;
     cascade.terminate();
     eventually("not ready", async || (cascade.get("/readyz").await.status == 503).then_some(())).await;
     cascade.terminate();

@@ -53,6 +53,13 @@ impl Stream {
         Ok(Self { requests: Some(requests), answers: opened?.into_inner() })
     }
 
+    /// One that is under way in BUFFERED mode: the headers are answered, and the body is yet to come.
+    pub async fn begin(channel: &Channel, headers: &[(&str, &str)]) -> Self {
+        let mut stream = Self::open(channel).await.unwrap();
+        stream.send_headers(headers).await;
+        stream
+    }
+
     pub async fn send(&mut self, request: ProcessingRequest) {
         self.requests.as_ref().unwrap().send(request).await.unwrap();
     }
@@ -67,10 +74,14 @@ impl Stream {
         self.requests = None;
     }
 
+    async fn send_headers(&mut self, headers: &[(&str, &str)]) -> ProcessingResponse {
+        self.send(head(headers, false)).await;
+        self.answer().await.unwrap().expect("an answer to the headers")
+    }
+
     /// A whole exchange of BUFFERED mode: the answer to the headers and that to the body.
     pub async fn buffered(&mut self, headers: &[(&str, &str)], body: Vec<u8>) -> [ProcessingResponse; 2] {
-        self.send(head(headers, false)).await;
-        let first = self.answer().await.unwrap().expect("an answer to the headers");
+        let first = self.send_headers(headers).await;
         self.send(whole_body(body)).await;
         let second = self.answer().await.unwrap().expect("an answer to the body");
         [first, second]

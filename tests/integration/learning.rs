@@ -36,6 +36,12 @@ async fn decide(scene: &Scene, tenant: &str, model: &str) -> String {
     token(&scene.decide(headers, model).await).unwrap()
 }
 
+/// A request of session `s` is served by this cluster, and Envoy tells so.
+async fn serve(scene: &Scene, tenant: &str, model: &str, cluster: &str) {
+    let token = decide(scene, tenant, model).await;
+    scene.log("cascade", vec![with_token(answered(cluster, 200), &token)]).await;
+}
+
 /// Where session `s` goes: `group(cluster …) …`.
 async fn way(scene: &Scene, tenant: &str, model: &str) -> String {
     let question = format!(r#"{{"model": "{model}", "tenant": "{tenant}", "session": "s"}}"#);
@@ -60,14 +66,12 @@ const WRITTEN: &str = "one(a b) two(c)";
 #[tokio::test]
 async fn two_tenants_with_one_session_id_share_nothing() {
     let scene = scene().await;
-    let acme = decide(&scene, "acme", "m").await;
-    scene.log("cascade", vec![with_token(answered("c", 200), &acme)]).await;
+    serve(&scene, "acme", "m", "c").await;
     assert_eq!(way(&scene, "acme", "m").await, "two(c) one(a b)");
     for (tenant, model) in [("globex", "m"), ("", "m"), ("acme", "own")] {
         assert_eq!(way(&scene, tenant, model).await, WRITTEN, "{tenant} {model}");
     }
-    let anonymous = decide(&scene, "", "alias").await;
-    scene.log("cascade", vec![with_token(answered("b", 200), &anonymous)]).await;
+    serve(&scene, "", "alias", "b").await;
     assert_eq!(way(&scene, "", "m").await, "one(b) one(a b) two(c)", "a model is one model under all its names");
     assert_eq!((way(&scene, "acme", "m").await, way(&scene, "globex", "m").await), ("two(c) one(a b)".into(), WRITTEN.into()));
 }
@@ -75,8 +79,7 @@ async fn two_tenants_with_one_session_id_share_nothing() {
 #[tokio::test]
 async fn a_model_that_one_tenant_alone_knows_is_learned_as_well() {
     let scene = scene().await;
-    let own = decide(&scene, "acme", "own").await;
-    scene.log("cascade", vec![with_token(answered("c", 200), &own)]).await;
+    serve(&scene, "acme", "own", "c").await;
     assert_eq!(way(&scene, "acme", "own").await, "two(c) one(a b)");
 }
 
@@ -122,8 +125,7 @@ async fn a_cluster_that_the_decision_did_not_allow_is_never_learned() {
 #[tokio::test]
 async fn a_learned_cluster_that_cools_is_treated_like_any_other() {
     let scene = scene().await;
-    let token = decide(&scene, "acme", "m").await;
-    scene.log("cascade", vec![with_token(answered("a", 200), &token)]).await;
+    serve(&scene, "acme", "m", "a").await;
     assert_eq!(way(&scene, "acme", "m").await, "one(a) one(a b) two(c)");
     scene.post("/clusters/a/cool?seconds=600").await;
     assert_eq!(way(&scene, "acme", "m").await, "one(b) two(c) one(a)");
@@ -134,8 +136,7 @@ async fn a_learned_cluster_that_cools_is_treated_like_any_other() {
 #[tokio::test]
 async fn learning_is_shown_and_needs_feedback() {
     let scene = scene().await;
-    let token = decide(&scene, "acme", "m").await;
-    scene.log("cascade", vec![with_token(answered("c", 200), &token)]).await;
+    serve(&scene, "acme", "m", "c").await;
     assert_eq!(scene.cascade.get("/healthz").await.json()["sessions"]["learned"]["remembered"], 1);
     let question = r#"{"model": "m", "tenant": "acme", "session": "s"}"#;
     let told = http::post(&scene.cascade.admin().await, "/explain", question).await.json();

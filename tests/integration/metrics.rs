@@ -57,9 +57,7 @@ async fn a_stream_that_breaks_before_its_decision_is_abandoned() {
     let home = Home::with_catalog("one");
     let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[]).await;
     let channel = grpc::connect(&cascade.listen().await).await;
-    let mut stream = Stream::open(&channel).await.unwrap();
-    stream.send(grpc::head(&[], false)).await;
-    stream.answer().await.unwrap();
+    let stream = Stream::begin(&channel, &[]).await;
     assert_eq!(cascade.metric("cascade_streams_in_flight").await, Some(1.0));
     drop(stream);
     eventually("an abandoned stream", async || cascade.metric("cascade_abandoned_total").await.filter(|count| *count == 1.0))

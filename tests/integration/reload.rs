@@ -172,9 +172,7 @@ async fn a_stream_keeps_the_catalog_that_it_began_with() {
     let home = Home::with_catalog("one");
     let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &EVENTS_ONLY).await;
     let channel = grpc::connect(&cascade.listen().await).await;
-    let mut old = Stream::open(&channel).await.unwrap();
-    old.send(grpc::head(&[], false)).await;
-    old.answer().await.unwrap();
+    let mut old = Stream::begin(&channel, &[]).await;
     home.replace("catalog.yaml", &good("two").replace("m: {aliases: [alias], chain: [both, backup]}", "n: {chain: [both]}"));
     in_use(&cascade, "two").await;
     let mut new = Stream::open(&channel).await.unwrap();

@@ -1,14 +1,14 @@
 //! Requests of sessions while their directory is slow, silent, failing or mad: every one of them gets its decision, in time, and
 //! nothing is left behind.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::catalog::Home;
 use crate::grpc::{self, Stream, decision};
@@ -17,41 +17,73 @@ use crate::process::{Cascade, LIMIT, eventually};
 const STREAMS: usize = 5000;
 /// Below `server.max_concurrent_streams`.
 const PER_CONNECTION: usize = 1000;
+/// A slow directory is this many questions behind. Cascade asks up to 256 at once, so that it is never at a standstill.
+const BEHIND: usize = 200;
+
+/// For tests where the directory's answer counts, however busy the machine is.
+const PATIENT: [(&str, &str); 2] = [("SESSION__TIMEOUT", "20s"), ("LIMITS__DECISION_DEADLINE", "20s")];
 
 #[derive(Clone, Copy)]
 enum Mood {
+    /// Each answer waits until [`BEHIND`] more questions have come.
     Slow,
+    /// No answer without a permit.
     Silent,
     Failing,
     Mad,
 }
 
-/// A directory that knows every session, in a mood. It counts who asked.
+/// A directory that knows every session, in a mood.
 struct Town {
     url: String,
-    asked: Arc<AtomicUsize>,
-    /// Silent ones answer with a permit of this.
+    desk: Arc<Mutex<Desk>>,
+    /// The permits of a silent one.
     speak: Arc<Semaphore>,
+}
+
+impl Town {
+    fn asked(&self) -> usize {
+        self.desk.lock().unwrap().asked
+    }
+}
+
+/// How many have asked, and who of them has to wait if the directory is slow.
+#[derive(Default)]
+struct Desk {
+    asked: usize,
+    line: VecDeque<oneshot::Sender<()>>,
+}
+
+impl Desk {
+    /// A question, and the turn to answer it.
+    fn ask(&mut self) -> oneshot::Receiver<()> {
+        let (comes, turn) = oneshot::channel();
+        self.asked += 1;
+        self.line.push_back(comes);
+        // Nobody comes after the last one of a crowd.
+        let behind = if self.asked < STREAMS { BEHIND } else { 0 };
+        while self.line.len() > behind {
+            let _ = self.line.pop_front().unwrap().send(());
+        }
+        turn
+    }
 }
 
 async fn directory(mood: Mood) -> Town {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/{{tenant}}/{{model}}/{{session}}", listener.local_addr().unwrap());
-    let (asked, speak) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
-    let (count, permits) = (asked.clone(), speak.clone());
-    let router = Router::new().fallback(move || {
-        count.fetch_add(1, Ordering::Relaxed);
-        answer(mood, permits.clone())
-    });
+    let (desk, speak) = (Arc::<Mutex<Desk>>::default(), Arc::new(Semaphore::new(0)));
+    let (questions, permits) = (desk.clone(), speak.clone());
+    let router = Router::new().fallback(move || answer(mood, questions.lock().unwrap().ask(), permits.clone()));
     tokio::spawn(async move { axum::serve(listener, router).await });
-    Town { url, asked, speak }
+    Town { url, desk, speak }
 }
 
-async fn answer(mood: Mood, speak: Arc<Semaphore>) -> Response {
+async fn answer(mood: Mood, turn: oneshot::Receiver<()>, speak: Arc<Semaphore>) -> Response {
     const PLACEMENT: &str = r#"{"selected_backend":"backup"}"#;
     match mood {
         Mood::Slow => {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            turn.await.unwrap();
             PLACEMENT.into_response()
         }
         Mood::Silent => {
@@ -72,9 +104,10 @@ fn body() -> Vec<u8> {
     br#"{"model": "m"}"#.to_vec()
 }
 
-async fn crowd(mood: Mood) -> Cascade {
+/// [`STREAMS`] at once, and how their lookups ended.
+async fn crowd(mood: Mood, settings: &[(&str, &str)], results: &[&str]) -> Cascade {
     let (home, town) = (Home::with_catalog("one"), directory(mood).await);
-    let cascade = cascade(&home, &town, &[]).await;
+    let cascade = cascade(&home, &town, settings).await;
     let start = Instant::now();
     let mut clients = tokio::task::JoinSet::new();
     for connection in 0..STREAMS / PER_CONNECTION {
@@ -94,28 +127,33 @@ async fn crowd(mood: Mood) -> Cascade {
         .await;
     assert_eq!(cascade.metric("cascade_abandoned_total").await, Some(0.0));
     assert_eq!(cascade.get("/readyz").await.status, 200);
+    let mut ended = 0.0;
+    for result in results {
+        ended += cascade.metric(&format!("cascade_session_lookups_total{{result=\"{result}\"}}")).await.unwrap();
+    }
+    assert_eq!(ended, STREAMS as f64, "{results:?}");
     cascade
 }
 
 #[tokio::test]
 async fn five_thousand_streams_before_a_slow_directory() {
-    crowd(Mood::Slow).await;
+    crowd(Mood::Slow, &PATIENT, &["placed"]).await;
 }
 
 #[tokio::test]
 async fn five_thousand_streams_before_a_silent_directory() {
-    let cascade = crowd(Mood::Silent).await;
+    let cascade = crowd(Mood::Silent, &[], &["timeout", "deadline"]).await;
     assert_eq!(cascade.get("/healthz").await.json()["sessions"]["state"], "failing");
 }
 
 #[tokio::test]
 async fn five_thousand_streams_before_a_failing_directory() {
-    crowd(Mood::Failing).await;
+    crowd(Mood::Failing, &PATIENT, &["refused"]).await;
 }
 
 #[tokio::test]
 async fn five_thousand_streams_before_a_mad_directory() {
-    crowd(Mood::Mad).await;
+    crowd(Mood::Mad, &PATIENT, &["garbage"]).await;
 }
 
 #[tokio::test]
@@ -126,11 +164,9 @@ async fn the_lookup_starts_at_the_headers_if_they_make_the_key() {
         town.url = town.url.replace("/{tenant}/{model}/{session}", key);
         let cascade = cascade(&home, &town, &[("SESSION__TIMEOUT", "20s")]).await;
         let channel = grpc::connect(&cascade.listen().await).await;
-        let mut stream = Stream::open(&channel).await.unwrap();
-        stream.send(grpc::head(&[("x-session-id", "s")], false)).await;
-        stream.answer().await.unwrap();
+        let mut stream = Stream::begin(&channel, &[("x-session-id", "s")]).await;
         let is_asked = async |times| {
-            eventually("the question", async || (town.asked.load(Ordering::Relaxed) == times).then_some(())).await;
+            eventually("the question", async || (town.asked() == times).then_some(())).await;
         };
         is_asked(asked_at_head).await;
         stream.send(grpc::whole_body(body())).await;
@@ -142,24 +178,21 @@ async fn the_lookup_starts_at_the_headers_if_they_make_the_key() {
 #[tokio::test]
 async fn a_late_answer_fills_the_cache_though_its_stream_is_gone() {
     let (home, town) = (Home::with_catalog("one"), directory(Mood::Silent).await);
-    let cascade = cascade(&home, &town, &[("SESSION__TIMEOUT", "20s"), ("LIMITS__DECISION_DEADLINE", "20s")]).await;
+    let cascade = cascade(&home, &town, &PATIENT).await;
     let channel = grpc::connect(&cascade.listen().await).await;
     let headers = [("x-session-id", "s")];
-    let mut gone = Stream::open(&channel).await.unwrap();
-    let mut stays = Stream::open(&channel).await.unwrap();
+    let (mut gone, mut stays) = (Stream::begin(&channel, &headers).await, Stream::begin(&channel, &headers).await);
     for stream in [&mut gone, &mut stays] {
-        stream.send(grpc::head(&headers, false)).await;
-        stream.answer().await.unwrap();
         stream.send(grpc::whole_body(body())).await;
     }
-    eventually("the directory is asked", async || (town.asked.load(Ordering::Relaxed) == 1).then_some(())).await;
+    eventually("the directory is asked", async || (town.asked() == 1).then_some(())).await;
     drop(gone);
     eventually("one stream", async || (cascade.metric("cascade_streams_in_flight").await == Some(1.0)).then_some(())).await;
     town.speak.add_permits(1);
     assert_eq!(decision(&stays.answer().await.unwrap().unwrap()), "override model_chain");
     let mut next = Stream::open(&channel).await.unwrap();
     next.buffered(&headers, body()).await;
-    assert_eq!(town.asked.load(Ordering::Relaxed), 1);
+    assert_eq!(town.asked(), 1);
     assert_eq!(cascade.metric("cascade_session_lookups_total{result=\"placed\"}").await, Some(2.0));
 }
 

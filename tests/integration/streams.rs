@@ -24,12 +24,8 @@ async fn a_message_over_the_limit_ends_its_stream_and_no_other() {
     let home = Home::with_catalog("one");
     let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[("SERVER__MAX_MESSAGE", "1MiB")]).await;
     let channel = grpc::connect(&cascade.listen().await).await;
-    let mut other = Stream::open(&channel).await.unwrap();
-    other.send(grpc::head(&[], false)).await;
-    other.answer().await.unwrap();
-    let mut large = Stream::open(&channel).await.unwrap();
-    large.send(grpc::head(&[], false)).await;
-    large.answer().await.unwrap();
+    let mut other = Stream::begin(&channel, &[]).await;
+    let mut large = Stream::begin(&channel, &[]).await;
     large.send(grpc::whole_body(vec![b'x'; 2 * 1024 * 1024])).await;
     let status = large.answer().await.expect_err("an error");
     assert!(matches!(status.code(), tonic::Code::OutOfRange | tonic::Code::ResourceExhausted), "{status:?}");
@@ -107,10 +103,7 @@ async fn streams_over_the_limit_wait_for_one_to_end() {
     let channel = grpc::connect(&cascade.listen().await).await;
     let mut open = Vec::new();
     for _ in 0..2 {
-        let mut stream = Stream::open(&channel).await.unwrap();
-        stream.send(grpc::head(&[], false)).await;
-        stream.answer().await.unwrap();
-        open.push(stream);
+        open.push(Stream::begin(&channel, &[]).await);
     }
     let waiting = channel.clone();
     let third =
@@ -130,10 +123,7 @@ async fn more_than_the_http2_default_of_streams_are_open_at_once() {
     let channel = grpc::connect(&cascade.listen().await).await;
     let mut open = Vec::new();
     for _ in 0..1024 {
-        let mut stream = Stream::open(&channel).await.unwrap();
-        stream.send(grpc::head(&[], false)).await;
-        stream.answer().await.unwrap();
-        open.push(stream);
+        open.push(Stream::begin(&channel, &[]).await);
     }
     assert_eq!(cascade.metric("cascade_streams_in_flight").await, Some(1024.0));
     // All of them are reset at once, as when many clients hang up: the connection survives.
