@@ -1,0 +1,65 @@
+//! Decisions that refuse, that come late, or that the clock forces.
+
+use super::*;
+
+#[test]
+fn after_a_refusal_nothing_is_answered() {
+    for (mode, requests, expected) in [
+        (BUFFERED, vec![head(false), body(b"x", true), Request::RequestTrailers(Ignored {})], vec!["headers", "refusal", ""]),
+        (DUPLEX, vec![head(false), body(b"x", true), Request::ResponseHeaders(Ignored {})], vec!["", "refusal", ""]),
+        (BUFFERED, vec![head(true), body(b"x", true)], vec!["refusal", ""]),
+    ] {
+        assert_eq!(converse(mode, &mut after(9), &refuse(), requests), expected);
+    }
+}
+
+/// A duplex exchange, decided after three bytes, that has to be judged anew after four.
+fn decided() -> (Exchange, Counter) {
+    let mut exchange = Exchange::default();
+    let mut intake = Counter { wanted: 1, refuse_after: Some(4), ..Counter::default() };
+    for request in [head(false), body(b"abc", false)] {
+        if exchange.on(message(DUPLEX, request), &mut intake).decide {
+            exchange.answer(&proceed());
+        }
+    }
+    (exchange, intake)
+}
+
+#[test]
+fn a_late_decision_that_refuses_nothing_lets_the_body_go_on() {
+    let (mut exchange, mut intake) = decided();
+    assert!(exchange.on(message(DUPLEX, body(b"def", true)), &mut intake).decide);
+    let replies: Vec<String> = exchange.answer(&proceed()).iter().map(describe).collect();
+    assert_eq!(replies, ["body:def."]);
+}
+
+#[test]
+fn a_late_refusal_is_possible_until_a_response_starts() {
+    let conversation = |response_started: bool| {
+        let (mut exchange, mut intake) = decided();
+        if response_started {
+            exchange.on(message(DUPLEX, Request::ResponseHeaders(Ignored {})), &mut intake);
+        }
+        let step = exchange.on(message(DUPLEX, body(b"def", true)), &mut intake);
+        let replies = if step.decide { exchange.answer(&refuse()) } else { step.replies };
+        replies.iter().map(describe).collect::<Vec<_>>()
+    };
+    assert_eq!(conversation(false), ["refusal"]);
+    assert_eq!(conversation(true), ["body:def."]);
+}
+
+#[test]
+fn the_body_clock_ends_a_wait_and_the_body_still_flows() {
+    let mut exchange = Exchange::default();
+    let mut intake = after(9);
+    exchange.on(message(DUPLEX, head(false)), &mut intake);
+    exchange.on(message(DUPLEX, body(b"ab", false)), &mut intake);
+    assert!(exchange.waits_for_client());
+    assert!(exchange.on_body_wait(&mut intake).decide);
+    assert_eq!(intake.cut, Some(Cut::Deadline));
+    let replies: Vec<String> = exchange.answer(&proceed()).iter().map(describe).collect();
+    assert_eq!(replies, ["headers!", "body:ab"]);
+    assert!(!exchange.waits_for_client());
+    let step = exchange.on(message(DUPLEX, body(b"c", true)), &mut intake);
+    assert_eq!(step.replies.iter().map(describe).collect::<Vec<_>>(), ["body:c."]);
+}
