@@ -59,8 +59,15 @@ impl Writer {
 
     /// A nested message with what `content` writes; it is present even if that is nothing.
     pub fn message(&mut self, tag: u32, content: impl FnOnce(&mut Self)) {
+        self.key(tag, WireType::LengthDelimited);
+        let start = self.buffer.len();
         // Most messages here are shorter than 128 bytes: one byte for the length, and the rare longer one is moved.
-        self.message_of(0, tag, content);
+        self.buffer.push(0);
+        content(self);
+        match short((self.buffer.len() - start - 1) as u64) {
+            Some(length) => self.buffer[start] = length,
+            None => self.put_length(start, 1),
+        }
     }
 
     /// The same where it is known about how long the content will be: a body is then not moved to make room for its length.
@@ -69,12 +76,13 @@ impl Writer {
         let (start, room) = (self.buffer.len(), encoded_len_varint(size as u64));
         self.buffer.resize(start + room, 0);
         content(self);
+        self.put_length(start, room);
+    }
+
+    /// Writes the length of the message whose content begins behind `room` bytes from `start`, and ends here.
+    fn put_length(&mut self, start: usize, room: usize) {
         let end = self.buffer.len();
         let length = end - start - room;
-        if let (1, Some(short)) = (room, short(length as u64)) {
-            self.buffer[start] = short;
-            return;
-        }
         let needed = encoded_len_varint(length as u64);
         if needed != room {
             self.buffer.resize(end.max(start + needed + length), 0);
