@@ -304,7 +304,6 @@ impl Intake for Judgement {
             let rules = &this.pipeline.rules;
             let needs = this.snapshot.as_ref().map(|snapshot| rules.needs(snapshot)).unwrap_or_default();
             this.reader = Some(Reader::new(&request, &rules.plan, needs, &rules.limits));
-            this.ask_early();
         });
     }
 
@@ -313,8 +312,11 @@ impl Intake for Judgement {
             if let Some(reader) = &mut this.reader {
                 reader.push(chunk);
             }
-            this.ask_early();
         });
+    }
+
+    fn wait(&mut self) {
+        self.timed(Self::ask_early);
     }
 
     fn end(&mut self) {

@@ -8,6 +8,8 @@ pub trait Intake {
     /// The head, or an empty one if Envoy does not send it.
     fn head(&mut self, message: &ProcessingRequest);
     fn body(&mut self, chunk: &[u8]);
+    /// More of the body has to come before there is a decision: what can be done meanwhile is started.
+    fn wait(&mut self);
     /// The body has ended.
     fn end(&mut self);
     /// No more of the body is seen, though it has not ended.

@@ -20,14 +20,17 @@ impl Exchange {
             // Nobody waits for an answer: the body may say what it has to say.
             _ if self.silent => {
                 self.state = State::Hold;
+                intake.wait();
                 Step::default()
             }
             BodyMode::FullDuplexStreamed => {
                 self.state = State::Hold;
+                intake.wait();
                 Step::default()
             }
             BodyMode::Buffered | BodyMode::BufferedPartial => {
                 self.state = State::AwaitBody;
+                intake.wait();
                 Step::reply(reply::cleaned(&intake.forged()))
             }
             BodyMode::Streamed | BodyMode::Unknown | BodyMode::None => {
@@ -72,7 +75,11 @@ impl Exchange {
                 if ended {
                     intake.end();
                 }
-                if intake.is_ready() { self.decide(Kind::RequestHeaders) } else { Step::default() }
+                if intake.is_ready() {
+                    return self.decide(Kind::RequestHeaders);
+                }
+                intake.wait();
+                Step::default()
             }
             State::Start | State::Deciding(_) | State::DecidingLate | State::Pass | State::Closed => self.pass_body(body, intake),
         }

@@ -19,6 +19,7 @@ struct Counter {
     wanted: usize,
     read: usize,
     heads: usize,
+    waits: usize,
     ended: bool,
     cut: Option<Cut>,
     refuse_after: Option<usize>,
@@ -31,6 +32,9 @@ impl Intake for Counter {
     }
     fn body(&mut self, chunk: &[u8]) {
         self.read += chunk.len();
+    }
+    fn wait(&mut self) {
+        self.waits += 1;
     }
     fn end(&mut self) {
         self.ended = true;

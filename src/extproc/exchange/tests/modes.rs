@@ -99,6 +99,22 @@ fn the_mode_says_why_a_body_is_not_seen() {
 }
 
 #[test]
+fn what_can_be_done_while_a_body_comes_is_started_only_where_one_is_waited_for() {
+    for (mode, requests, waits) in [
+        (BUFFERED, vec![head(false), body(b"0123456789", true)], 1),
+        (PARTIAL, vec![head(false), body(b"x", false)], 1),
+        (DUPLEX, vec![head(false), body(b"x", false), body(b"y", false), body(b"0123456789", false), body(b"z", true)], 3),
+        (STREAMED, vec![head(false), body(b"x", true)], 0),
+        (NONE, vec![head(false)], 0),
+        (BUFFERED, vec![head(true)], 0),
+    ] {
+        let mut intake = after(9);
+        converse(mode, &mut intake, &proceed(), requests);
+        assert_eq!(intake.waits, waits, "mode {mode}");
+    }
+}
+
+#[test]
 fn without_an_announced_mode_a_body_is_awaited_as_in_buffered() {
     let mut exchange = Exchange::default();
     let step = exchange.on(ProcessingRequest { request: Some(head(false)), ..ProcessingRequest::default() }, &mut after(9));
