@@ -5,7 +5,7 @@
 # upstream role: one whose model is renamed in the body (1 KB, 100 KB), and one that leaves the body with Envoy (headers alone).
 #
 #   benches/load.sh [ROUNDS]            default 3
-#   benches/load.sh sessions [ROUNDS]   what a session costs whose placement is cached (default 15): the same requests to three
+#   benches/load.sh sessions [ROUNDS]   what a session costs whose placement is cached (default 80, two minutes): the same requests to three
 #                                       `cascade serve`: two without a session directory, to see how far measurements of the same
 #                                       thing differ, and one with (over HTTP, asked once)
 #   CASCADE="path/to/cascade" benches/load.sh    measures another binary
@@ -14,7 +14,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 MODE=decisions ROUNDS=3
-if [ "${1:-}" = sessions ]; then MODE=sessions ROUNDS=15; shift; fi
+if [ "${1:-}" = sessions ]; then MODE=sessions ROUNDS=80; shift; fi
 ROUNDS=${1:-$ROUNDS}
 CLIENTS=4 STREAMS=32
 

@@ -5,18 +5,19 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use quick_cache::sync::{Cache, EntryAction, EntryResult};
+use siphasher::sip128::SipHasher13;
 
 use super::{Directory, Lookup};
 use crate::session::Answer;
 
-/// Stands for a key: keys are as long as clients make ids, and a million of them are remembered. Two hashes keyed with secret numbers
-/// of this process, so that nobody can aim at another's: SHA-256 is dear where the processor has no instructions for it.
+/// Stands for a key: keys are as long as clients make ids, and a million of them are remembered. Keyed with secret numbers of this
+/// process, so that nobody can aim at another's; SHA-256 would be dear where the processor has no instructions for it.
 type Hash = [u64; 2];
 
 #[derive(Debug)]
 pub struct Memory {
     answers: Cache<Hash, (Answer, Instant)>,
-    hashers: [RandomState; 2],
+    hasher: SipHasher13,
     placed: Duration,
     unknown: Duration,
 }
@@ -26,11 +27,14 @@ impl Memory {
     #[must_use]
     pub fn new(capacity: u64, placed: Duration, unknown: Duration) -> Self {
         let answers = Cache::new(usize::try_from(capacity).unwrap_or(usize::MAX));
-        Self { answers, hashers: [RandomState::new(), RandomState::new()], placed, unknown }
+        // The standard library's are random, and a hash under one gives none of it away.
+        let secret = || RandomState::new().hash_one(());
+        Self { answers, hasher: SipHasher13::new_with_keys(secret(), secret()), placed, unknown }
     }
 
     fn hash(&self, key: &str) -> Hash {
-        self.hashers.each_ref().map(|hasher| hasher.hash_one(key))
+        let hash = self.hasher.hash(key.as_bytes());
+        [hash.h1, hash.h2]
     }
 
     /// What is remembered of the session.
