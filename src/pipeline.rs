@@ -1,35 +1,22 @@
-//! The one place where a decision is put together: the snapshot is pinned, the request is read as it arrives, the pure core is
-//! asked, the answer is written, counted and logged. It is the only joint that may wait; what it waits for is bounded by clocks.
+//! The one place where a decision is put together, and what all streams share for it. A stream that asks for a decision becomes a
+//! [`Judgement`], one in the upstream role an [`attempt::Attempt`].
 
 pub mod affinity;
 pub mod attempt;
+mod judgement;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use self::affinity::{Affinity, Asked};
-use crate::catalog::snapshot::Snapshot;
+use self::affinity::Affinity;
+pub use self::judgement::Judgement;
 use crate::catalog::store::Store;
-use crate::encode::reply::Answer;
-use crate::encode::{self, Decision};
 use crate::explain::Rules;
-use crate::extproc::exchange::{Cut, Intake};
-use crate::extproc::intake::EnvoyHead;
-use crate::extract::head::{self, Head};
-use crate::extract::reader::Reader;
-use crate::extract::{Facts, Found, Trouble};
 use crate::feedback::Monitor;
-use crate::feedback::token::Token;
-use crate::health::Seen;
-use crate::outcome::{HealthEffect, Outcome, Reason};
-use crate::proto::{ProcessingRequest, Request};
-use crate::resolve::{self, Resolution};
 use crate::secret::Keys;
-use crate::session::State;
 use crate::settings::{Publish, Settings};
-use crate::telemetry::{DecisionEvent, Metrics, StreamGuard, TenantLabel};
+use crate::telemetry::Metrics;
 
 /// What all streams share.
 #[derive(Debug)]
@@ -86,20 +73,7 @@ impl Pipeline {
     /// Starts a stream: from here on it sees one snapshot of the catalog, whatever is loaded meanwhile.
     #[must_use]
     pub fn begin(self: &Arc<Self>) -> Judgement {
-        let guard = self.metrics.stream();
-        Judgement {
-            snapshot: self.store.current(),
-            pipeline: Arc::clone(self),
-            reader: None,
-            request_id: None,
-            length: None,
-            spoofed: [false; 3],
-            asks: self.affinity.has_directory(),
-            asked: None,
-            refused: false,
-            spent: Duration::ZERO,
-            guard,
-        }
+        Judgement::new(Arc::clone(self))
     }
 
     /// Headers of ours that no client may send: names as configured.
@@ -112,246 +86,14 @@ impl Pipeline {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         format!("{id:016x}")
     }
-}
-
-/// One request on its way to a decision.
-#[derive(Debug)]
-pub struct Judgement {
-    pipeline: Arc<Pipeline>,
-    snapshot: Option<Arc<Snapshot>>,
-    reader: Option<Reader>,
-    request_id: Option<String>,
-    /// `content-length` of the request.
-    length: Option<u64>,
-    /// Which of [`Pipeline::own_headers`] the client sent.
-    spoofed: [bool; 3],
-    /// The directory is still to be asked.
-    asks: bool,
-    asked: Option<Asked>,
-    /// A late refusal is decided once.
-    refused: bool,
-    /// Our own time so far, without waiting for the client.
-    spent: Duration,
-    guard: StreamGuard,
-}
-
-impl Judgement {
-    /// Decides with what has been read. The only await of a decision: for the session directory, until `decision_deadline`.
-    pub async fn decide(&mut self) -> Answer {
-        let start = Instant::now();
-        let facts = match &self.reader {
-            Some(reader) => reader.facts().0,
-            None => Facts { trouble: Some(Trouble::Internal), ..Facts::default() },
-        };
-        self.refused = facts.trouble == Some(Trouble::DuplicateKey);
-        if facts.trouble == Some(Trouble::ModeTooLate) {
-            self.warn_too_late();
-        }
-        // What cannot be judged needs no session.
-        if facts.trouble.is_none() {
-            self.ask(&facts);
-        }
-        let session = self.pipeline.affinity.state(&facts, self.asked.take()).await;
-        if self.pipeline.affinity.has_directory() {
-            self.pipeline.metrics.session_looked_up(&session.answer);
-        }
-        let look = self.pipeline.monitor.look(Instant::now());
-        let resolution = self.resolve(&facts, &session, look.seen());
-        let id = self.pipeline.decision_id();
-        let answer = self.write(&facts, &resolution, &id);
-        self.record(&facts, &resolution, &id, start);
-        answer
-    }
-
-    /// Asks the directory as soon as the key is known, so that the answer comes while the body is still on its way.
-    fn ask_early(&mut self) {
-        if self.asks
-            && let Some(reader) = self.reader.as_ref().filter(|reader| self.pipeline.affinity.can_ask(reader))
-        {
-            let facts = reader.facts().0;
-            self.ask(&facts);
-        }
-    }
-
-    /// Asks once.
-    fn ask(&mut self, facts: &Facts) {
-        if std::mem::take(&mut self.asks)
-            && let Some(snapshot) = &self.snapshot
-        {
-            self.asked = self.pipeline.affinity.ask(snapshot, facts);
-        }
-    }
-
-    /// Any fault of ours ends in "no override", never in a lost stream.
-    fn resolve(&self, facts: &Facts, session: &State, seen: Seen<'_>) -> Resolution {
-        let fault = Resolution {
-            outcome: Outcome::PassThrough,
-            reason: Reason::Internal,
-            health: HealthEffect::AsWritten,
-            tenant: None,
-            model: None,
-            chain: Vec::new(),
-            left_out: Vec::new(),
-            placement: None,
-            number: None,
-        };
-        let Some(snapshot) = &self.snapshot else { return fault };
-        let judge = |facts: &Facts| {
-            let policy = self.pipeline.rules.policy;
-            catch_unwind(AssertUnwindSafe(|| resolve::resolve(snapshot, policy, facts, session, seen, &mut ())))
-        };
-        judge(facts)
-            .or_else(|_| {
-                tracing::error!(event = "fault", "a decision failed inside; the request is judged as `internal`");
-                // A restricted tenant must not reach the static chain through a fault of ours (rule 2).
-                judge(&Facts { trouble: Some(Trouble::Internal), ..facts.clone() })
-            })
-            .unwrap_or(fault)
-    }
-
-    fn write(&self, facts: &Facts, resolution: &Resolution, id: &str) -> Answer {
-        let requested_model = match (&facts.model, resolution.model) {
-            (Found::Value(name), Some(_)) => Some(name.clone()),
-            (Found::Value(name), None) => Some(self.pipeline.keys.hide(name)),
-            (Found::Nothing | Found::Unusable, _) => None,
-        };
-        let session = facts.session.as_deref().map(|session| self.pipeline.keys.hide(session));
-        let token = self.token(facts, resolution);
-        let spoofed = self.own_headers_sent();
-        let decision = Decision {
-            snapshot: self.snapshot.as_deref(),
-            resolution,
-            decision_id: id,
-            request_id: self.request_id.as_deref(),
-            requested: &facts.model,
-            requested_model: requested_model.as_deref(),
-            session: session.as_deref(),
-            api: facts.api,
-            spoofed: &spoofed,
-            token: token.as_deref(),
-        };
-        encode::answer(&decision, &self.pipeline.publish)
-    }
-
-    /// What the attempts of an override will say of themselves.
-    fn token(&self, facts: &Facts, resolution: &Resolution) -> Option<String> {
-        if !self.pipeline.feedback || resolution.outcome != Outcome::Override {
-            return None;
-        }
-        let model = self.snapshot.as_deref().zip(resolution.model).map(|(snapshot, id)| snapshot.model(id).name.to_string());
-        let own_name = matches!((&facts.model, &model), (Found::Value(sent), Some(name)) if sent == name);
-        let affinity = &self.pipeline.affinity;
-        let session = self.snapshot.as_deref().and_then(|snapshot| affinity.to_remember(snapshot, facts, resolution));
-        Token { model, own_name, length: self.length, session }.seal(&self.pipeline.keys, self.pipeline.monitor.now())
-    }
-
-    fn record(&mut self, facts: &Facts, resolution: &Resolution, id: &str, start: Instant) {
-        let snapshot = self.snapshot.as_deref();
-        let model = snapshot.zip(resolution.model).map(|(snapshot, model)| snapshot.model(model).name.as_str());
-        let tenant = match snapshot.zip(resolution.tenant) {
-            Some((snapshot, tenant)) => TenantLabel::Named(snapshot.tenant(tenant).name.as_str()),
-            None if facts.tenant == Found::Nothing => TenantLabel::Anonymous,
-            None => TenantLabel::Unknown,
-        };
-        tracing::debug!(
-            event = "decision",
-            decision_id = id,
-            outcome = resolution.outcome.as_str(),
-            reason = resolution.reason.as_str(),
-            model = model.unwrap_or("other"),
-            tenant = ?tenant,
-        );
-        let elapsed = self.spent + start.elapsed();
-        self.guard.decided(&DecisionEvent { outcome: resolution.outcome, reason: resolution.reason, model, tenant, elapsed });
-    }
-
-    fn own_headers_sent(&self) -> Vec<&str> {
-        let own = self.pipeline.own_headers();
-        own.into_iter().zip(self.spoofed).filter(|(_, sent)| *sent).map(|(name, _)| name).collect()
-    }
 
     fn warn_too_late(&self) {
-        if !self.pipeline.warned_too_late.swap(true, Ordering::Relaxed) {
+        if !self.warned_too_late.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 event = "mode_too_late",
                 "Envoy's ext_proc filter streams the request body (request_body_mode: STREAMED): it forwards the headers before the \
                  model is known, so that no override can take effect. Use BUFFERED or FULL_DUPLEX_STREAMED"
             );
         }
-    }
-
-    fn timed(&mut self, work: impl FnOnce(&mut Self)) {
-        let start = Instant::now();
-        work(self);
-        self.spent += start.elapsed();
-    }
-}
-
-impl Intake for Judgement {
-    fn head(&mut self, message: &ProcessingRequest) {
-        self.guard.expect_decision();
-        self.timed(|this| {
-            let request = EnvoyHead(message);
-            this.request_id = match head::header(&request, "x-request-id") {
-                Found::Value(id) if id.len() <= 128 => Some(id),
-                _ => None,
-            };
-            this.length = attempt::length_of(&request);
-            let own = this.pipeline.own_headers();
-            // Headers that Envoy does not show may hold anything: then ours are removed unseen.
-            let unseen = !matches!(message.request, Some(Request::RequestHeaders(_)));
-            this.spoofed = own.map(|name| !name.is_empty() && (unseen || request.header(name).next().is_some()));
-            let rules = &this.pipeline.rules;
-            let needs = this.snapshot.as_ref().map(|snapshot| rules.needs(snapshot)).unwrap_or_default();
-            this.reader = Some(Reader::new(&request, &rules.plan, needs, &rules.limits));
-        });
-    }
-
-    fn body(&mut self, chunk: &[u8]) {
-        self.timed(|this| {
-            if let Some(reader) = &mut this.reader {
-                reader.push(chunk);
-            }
-        });
-    }
-
-    fn wait(&mut self) {
-        self.timed(Self::ask_early);
-    }
-
-    fn end(&mut self) {
-        self.timed(|this| {
-            if let Some(reader) = &mut this.reader {
-                reader.finish();
-            }
-        });
-    }
-
-    fn cut(&mut self, why: Cut) {
-        let trouble = match why {
-            Cut::ModeTooLate => Trouble::ModeTooLate,
-            Cut::TooLarge => Trouble::TooLarge,
-            Cut::Deadline => Trouble::Deadline,
-            Cut::Broken => Trouble::Internal,
-        };
-        if let Some(reader) = &mut self.reader {
-            reader.cut(trouble);
-        }
-    }
-
-    fn needs_no_body(&self) -> bool {
-        self.reader.as_ref().is_none_or(Reader::needs_no_body)
-    }
-
-    fn is_ready(&self) -> bool {
-        self.reader.as_ref().is_none_or(Reader::is_ready)
-    }
-
-    fn must_refuse_late(&self) -> bool {
-        !self.refused && self.reader.as_ref().is_some_and(Reader::has_duplicate)
-    }
-
-    fn forged(&self) -> Vec<String> {
-        self.own_headers_sent().into_iter().map(str::to_owned).collect()
     }
 }
