@@ -34,5 +34,6 @@ mod reading;
 mod retries;
 mod route_cache;
 mod sessions;
+mod sharing;
 mod spoofing;
 mod sticky;
