@@ -122,10 +122,10 @@ impl Sessions {
         self.learning.is_some()
     }
 
-    /// True if nothing can be learned from a success of this cluster: it is known already.
+    /// True if nothing can be learned from a success of this cluster at this address: it is known already.
     #[must_use]
-    pub fn knows(&self, key: &str, cluster: &str) -> bool {
-        self.learning.as_ref().is_none_or(|learning| learning.knows(key, cluster))
+    pub fn knows(&self, key: &str, cluster: &str, endpoint: Option<&str>) -> bool {
+        self.learning.as_ref().is_none_or(|learning| learning.knows(key, cluster, endpoint))
     }
 
     /// Remembers what served the session.

@@ -17,6 +17,9 @@ use crate::telemetry::{Learned, Metrics};
 
 /// Writes to Redis under way at once. Beyond them nothing waits: the session is served again soon.
 const MAX_WRITING: usize = 256;
+/// No address is written sooner after another one of its cluster, nor within a sixteenth of its time: where none is heeded, it is
+/// another one for every request.
+const SETTLED: Duration = Duration::from_secs(10);
 
 /// What served a session.
 #[derive(Debug, Clone)]
@@ -60,16 +63,23 @@ impl From<Verdict> for Outcome {
 }
 
 /// Judges what is known, which holds for `left`. Somebody else's word stays while it does not speak of another cluster; what was
-/// learned is written again when half its time is over, so that a session that goes on stays where it is.
+/// learned is written again when half its time is over, so that a session that goes on stays where it is, and when another address of
+/// the cluster has served, so that one that is dead does not cost every request an attempt.
 pub(super) fn judge(known: &Answer, left: Duration, served: &Served, ttl: Duration) -> Verdict {
     let Answer::Placed(placement) = known else { return Verdict::Learn };
     let backend = placement.backend.as_deref();
     match placement.learned {
         true if backend != Some(&*served.cluster) => Verdict::Learn,
         true if left <= ttl / 2 => Verdict::Renew,
+        true if has_moved(placement, left, served.endpoint.as_deref(), ttl) => Verdict::Learn,
         false if backend.is_some_and(|name| !served.names.iter().any(|known| known == name)) => Verdict::Learn,
         true | false => Verdict::Keep,
     }
+}
+
+/// Another address of the same cluster has served than the one that was learned, and not just now.
+fn has_moved(placement: &Placement, left: Duration, endpoint: Option<&str>, ttl: Duration) -> bool {
+    endpoint.is_some() && placement.endpoint.as_deref() != endpoint && ttl.saturating_sub(left) >= SETTLED.min(ttl / 16)
 }
 
 /// Where things that were learned go.
@@ -106,10 +116,11 @@ impl Learning {
         Self { shared: Some(Arc::new(Shared { redis, timeout, room, runtime, sessions, outage })), ..self }
     }
 
-    /// True if it is known already that the session lives in this cluster, and will be for a while.
-    pub(super) fn knows(&self, key: &str, cluster: &str) -> bool {
+    /// True if it is known already that the session lives in this cluster, at this address, and will be for a while.
+    pub(super) fn knows(&self, key: &str, cluster: &str, endpoint: Option<&str>) -> bool {
         let Some((Answer::Placed(placement), left)) = self.memory.find(key) else { return false };
-        placement.backend.as_deref() == Some(cluster) && (!placement.learned || left > self.ttl / 2)
+        let is_current = || left > self.ttl / 2 && !has_moved(&placement, left, endpoint, self.ttl);
+        placement.backend.as_deref() == Some(cluster) && (!placement.learned || is_current())
     }
 
     /// Remembers what served the session.

@@ -22,14 +22,14 @@ impl Learner {
     pub(super) fn served(&self, snapshot: &Snapshot, session: &token::Session, attempt: &Attempt<'_>, entry: &HttpLogEntry) {
         let (tenant, model) = (session.tenant.as_deref(), session.model.as_deref());
         let Some(key) = self.sessions.template.fill(tenant, model, &session.id) else { return };
-        if self.sessions.knows(&key, attempt.cluster) {
+        let endpoint = entry.endpoint().map(|endpoint| endpoint.to_string());
+        if self.sessions.knows(&key, attempt.cluster, endpoint.as_deref()) {
             return;
         }
         let Some(names) = affinity::names_of(snapshot, tenant, model, attempt.cluster) else {
             self.metrics.session_learned(Learned::NotAllowed);
             return;
         };
-        let endpoint = entry.endpoint().map(|endpoint| endpoint.to_string());
         self.sessions.learn(&key, Served { cluster: attempt.cluster.to_owned(), endpoint, names });
     }
 }

@@ -20,6 +20,7 @@ mod cases;
 mod clients;
 mod demo;
 mod encodings;
+mod endpoints;
 mod examples;
 mod failures;
 mod headers_only;

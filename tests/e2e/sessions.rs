@@ -18,10 +18,10 @@ const ENDPOINTS: [(&str, u16); 6] =
 const SELECTORS: &str =
     "            - {keys: [proc], fallback_policy: NO_FALLBACK}\n            - {keys: [tier], fallback_policy: NO_FALLBACK}\n";
 
-struct Pool {
+pub struct Pool {
     envoy: Envoy,
-    serve: Serve,
-    endpoints: Vec<Provider>,
+    pub serve: Serve,
+    pub endpoints: Vec<Provider>,
     directory: Provider,
     placements: Arc<Mutex<HashMap<String, String>>>,
     _scratch: Scratch,
@@ -29,7 +29,7 @@ struct Pool {
 
 impl Pool {
     /// `settings` are more of `session`, on one line, and whatever follows it on others.
-    async fn open(settings: &str, change: impl Fn(String) -> String) -> Self {
+    pub async fn open(settings: &str, change: impl Fn(String) -> String) -> Self {
         let placements: Arc<Mutex<HashMap<String, String>>> = Arc::default();
         let known = Arc::clone(&placements);
         let directory = Provider::start("directory", move |seen| match known.lock().unwrap().get(&seen.path) {
@@ -61,7 +61,7 @@ impl Pool {
         Self { envoy, serve, endpoints, directory, placements, _scratch: scratch }
     }
 
-    fn endpoint(&self, name: &str) -> &Provider {
+    pub fn endpoint(&self, name: &str) -> &Provider {
         self.endpoints.iter().find(|endpoint| endpoint.name() == name).unwrap()
     }
 
@@ -75,14 +75,14 @@ impl Pool {
     }
 
     /// Status, the endpoint that served, and the way.
-    async fn send(&self, model: &str, session: &str) -> (u16, String, String) {
+    pub async fn send(&self, model: &str, session: &str) -> (u16, String, String) {
         let request = Request::post("/v1/chat/completions", format!("{{\"model\":\"{model}\",\"messages\":[]}}"));
         let (response, trail) = ok(self.envoy.send(request.header("x-session-id", session)).await);
         (response.status, response.header("x-served-by").unwrap_or_default().to_owned(), trail.to_string())
     }
 
     /// Four requests of the session end here.
-    async fn serves(&self, model: &str, session: &str, endpoint: &str) {
+    pub async fn serves(&self, model: &str, session: &str, endpoint: &str) {
         for _ in 0..4 {
             assert_eq!(self.send(model, session).await.1, endpoint, "{session}");
         }
@@ -204,50 +204,6 @@ async fn a_pin_reaches_the_next_cluster_too_and_does_not_end_the_chain_there() {
         pool.serves("reasoner", "moved", "cpu").await;
     })
     .await;
-}
-
-// Facts 22 to 24 and 28
-#[tokio::test]
-async fn a_session_that_nobody_knows_comes_back_to_the_endpoint_that_served_it() {
-    let pool = Pool::open(", learn: true, ttl: 10m, negative_ttl: 1ms\nfeedback: {enabled: true}\n", |yaml| yaml).await;
-    let learned = async |times: f64| {
-        let what = format!("{times} sessions learned");
-        let count = || async {
-            let page = ok(pool.serve.admin(Request::get("/metrics")).await).text();
-            let line = "cascade_session_learned_total{result=\"learned\"} ";
-            let now: f64 = page.lines().find_map(|text| text.strip_prefix(line)?.parse().ok())?;
-            (now >= times).then_some(())
-        };
-        ok(eventually(&what, LIMIT, count).await);
-    };
-    // Round robin spreads what nobody has seen yet over both.
-    let mut homes = HashMap::new();
-    for session in ["s1", "s2", "s3", "s4"] {
-        homes.insert(session, pool.send("assistant", session).await.1);
-    }
-    learned(4.0).await;
-    assert!(homes.values().any(|home| home == "agent-1") && homes.values().any(|home| home == "agent-2"), "{homes:?}");
-    for (session, home) in &homes {
-        pool.serves("assistant", session, home).await;
-    }
-    // Beside the entries of a model an endpoint would become part of each: it is not sent there.
-    let (served, question) = (pool.send("reasoner", "s1").await.1, r#"{"model":"reasoner","session":"s1"}"#);
-    learned(5.0).await;
-    let told = ok(pool.serve.admin(Request::post("/explain", question)).await);
-    let told: serde_json::Value = serde_json::from_slice(&told.body).unwrap();
-    assert!(served.starts_with("gpu-p") && told["directory"]["selected_endpoint"].is_string(), "{told}");
-    assert_eq!(
-        told["endpoint_metadata"],
-        serde_json::json!({"fallback_list": [{"tier": "gpu"}, {"tier": "spare"}, {"any": "endpoint"}]})
-    );
-    // All agents fail: the endpoint reaches the subset cluster behind them and does no harm there.
-    ["agent-1", "agent-2"].iter().for_each(|name| pool.endpoint(name).answer_status(503));
-    let (status, served, way) = pool.send("assistant", "s1").await;
-    assert_eq!((status, served.as_str(), way.as_str()), (200, "cpu", "agents(503) agents(503) cpu_pool(200)"));
-    learned(6.0).await;
-    ["agent-1", "agent-2"].iter().for_each(|name| pool.endpoint(name).answer_status(200));
-    pool.serves("assistant", "s1", "cpu").await;
-    pool.serves("assistant", "s2", &homes["s2"]).await;
 }
 
 #[tokio::test]

@@ -41,11 +41,18 @@ async fn home(sessions: &Sessions, key: &str) -> Option<String> {
 fn only_news_is_learned_and_somebody_elses_word_stays_while_it_is_of_the_same_cluster() {
     let foreign = |text: &str| parse(text.as_bytes());
     let learned = |cluster: &str| Answer::Placed(Arc::new(Placement::learned(cluster, None, TTL)));
+    let learned_at = |cluster: &str, at: &str| Answer::Placed(Arc::new(Placement::learned(cluster, Some(at), TTL)));
     for (known, left, verdict) in [
         (Answer::Unknown, TTL, Verdict::Learn),
         (learned("a"), TTL, Verdict::Keep),
         (learned("a"), TTL / 2, Verdict::Renew),
         (learned("b"), TTL, Verdict::Learn),
+        // Another address of the cluster, and the same one.
+        (learned_at("a", "10.0.0.2:80"), TTL, Verdict::Keep),
+        (learned_at("a", "10.0.0.2:80"), TTL - Duration::from_secs(9), Verdict::Keep),
+        (learned_at("a", "10.0.0.2:80"), TTL - Duration::from_secs(10), Verdict::Learn),
+        (learned_at("a", "10.0.0.1:80"), TTL - Duration::from_secs(10), Verdict::Keep),
+        (learned("a"), TTL - Duration::from_secs(10), Verdict::Learn),
         // What is learned is a cluster, whatever groups are called.
         (learned("group of a"), TTL, Verdict::Learn),
         (foreign(r#"{"selected_backend":"a","selected_endpoint":"10.0.0.2:80"}"#), Duration::ZERO, Verdict::Keep),
@@ -63,13 +70,13 @@ async fn a_session_lives_where_it_was_served_last_until_its_time_is_over() {
     let sessions = in_memory(Duration::from_millis(300));
     assert_eq!(home(&sessions, "s").await, None);
     sessions.learn("s", at("a"));
-    assert!(sessions.knows("s", "a") && !sessions.knows("s", "b") && !sessions.knows("other", "a"));
+    assert!(sessions.knows("s", "a", None) && !sessions.knows("s", "b", None) && !sessions.knows("other", "a", None));
     assert_eq!(home(&sessions, "s").await.as_deref(), Some("a"));
     sessions.learn("s", at("b"));
     assert_eq!(home(&sessions, "s").await.as_deref(), Some("b"));
-    until("half the time is over", async || !sessions.knows("s", "b")).await;
+    until("half the time is over", async || !sessions.knows("s", "b", None)).await;
     sessions.learn("s", at("b"));
-    assert!(sessions.knows("s", "b"), "a session that goes on stays");
+    assert!(sessions.knows("s", "b", None), "a session that goes on stays");
     until("its time is over", async || home(&sessions, "s").await.is_none()).await;
 }
 
@@ -77,7 +84,7 @@ async fn a_session_lives_where_it_was_served_last_until_its_time_is_over() {
 async fn what_is_not_to_be_learned_is_not() {
     let settings = Session { directory: settings::Directory::Memory(template("{session}")), ..settings() };
     let sessions = Sessions::open(&settings, &Arc::new(Metrics::new())).unwrap().unwrap();
-    assert!(!sessions.learns() && sessions.knows("s", "a"));
+    assert!(!sessions.learns() && sessions.knows("s", "a", None));
     sessions.learn("s", at("a"));
     assert_eq!(home(&sessions, "s").await, None);
 }
@@ -95,7 +102,7 @@ async fn replicas_share_what_they_learn_through_redis() {
     let left: u64 = server.ask(&["PTTL", "s"]).await.unwrap();
     assert!((1..=1_000_000).contains(&left), "{left}");
     assert_eq!(home(&other, "s").await.as_deref(), Some("a"));
-    assert!(other.knows("s", "a"), "and need not write it again");
+    assert!(other.knows("s", "a", None), "and need not write it again");
     // The other one sees it served elsewhere.
     other.learn("s", at("b"));
     until("it has moved", async || server.ask::<String>(&["GET", "s"]).await.unwrap().contains(r#""selected_backend":"b""#))
@@ -123,7 +130,7 @@ async fn a_session_that_goes_on_is_written_once_in_a_while() {
     let server = RedisServer::start().await.unwrap();
     let sessions = in_redis(&server, TTL);
     for _ in 0..1000 {
-        if !sessions.knows("s", "a") {
+        if !sessions.knows("s", "a", None) {
             sessions.learn("s", at("a"));
         }
     }
