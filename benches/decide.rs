@@ -205,7 +205,7 @@ fn session(criterion: &mut Criterion, snapshot: &Snapshot, rules: &Rules) {
         bencher.iter(|| {
             let facts = black_box(&facts);
             let answer = affinity::key(snapshot, &template, facts).and_then(|key| memory.get(&key)).unwrap_or_default();
-            let state = State { answer, seed: None };
+            let state = State { answer, ..State::default() };
             resolve(snapshot, rules.policy, facts, &state, Seen::well(), &mut ())
         });
     });

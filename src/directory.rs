@@ -23,9 +23,12 @@ pub use self::learning::Served;
 pub use self::memory::Memory;
 pub use self::redis::Redis;
 use crate::session::template::Template;
-use crate::session::{Answer, Fault};
+use crate::session::{Answer, Fault, Placement};
 use crate::settings::{self, Session};
 use crate::telemetry::Metrics;
+
+/// The kind of directory that is asked and never told.
+const HTTP: &str = "http";
 
 /// An answer that is there, or on its way. Dropping one ends the wait, never the lookup of somebody else.
 pub enum Lookup {
@@ -90,7 +93,7 @@ impl Sessions {
                 let cached = cached(Arc::new(Http::new(timeout)?), memory());
                 // The directory's answers stay apart from what is learned: it has the first word.
                 let learning = learn.then(|| learning(memory()));
-                Self { kind: "http", asked: cached.clone(), template: template.clone(), cache: Some(cached), learning }
+                Self { kind: HTTP, asked: cached.clone(), template: template.clone(), cache: Some(cached), learning }
             }
             settings::Directory::Redis { url, key } => {
                 let (redis, memory) = (Redis::new(url, timeout, ttl)?, memory());
@@ -107,13 +110,13 @@ impl Sessions {
         self.asked.look_up(key)
     }
 
-    /// What counts where the directory has said this: what was learned, if it knows nothing itself.
+    /// What served the session last, where the directory cannot be told: in memory and in Redis it is the directory's own word.
     #[must_use]
-    pub fn recall(&self, key: &str, said: Answer) -> Answer {
-        let is_known = matches!(said, Answer::Placed(_) | Answer::NotAsked);
-        // A directory in memory has said it all.
-        let learned = self.learning.as_ref().filter(|_| !is_known && self.cache.is_some());
-        learned.and_then(|learning| learning.memory.get(key)).unwrap_or(said)
+    pub fn learned(&self, key: &str) -> Option<Arc<Placement>> {
+        match self.learning.as_ref().filter(|_| self.kind == HTTP)?.memory.get(key)? {
+            Answer::Placed(placement) => Some(placement),
+            Answer::NotAsked | Answer::Unknown | Answer::Unavailable(_) => None,
+        }
     }
 
     /// True if what serves a session is remembered.

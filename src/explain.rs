@@ -3,10 +3,13 @@
 //! nothing to the judgement.
 
 mod cooling;
+mod json;
 mod question;
 pub mod text;
 
-use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
 
 use crate::catalog::snapshot::Snapshot;
 use crate::extract::reader::Needs;
@@ -14,12 +17,11 @@ use crate::extract::request::Request;
 use crate::extract::source::{Plan, Source};
 use crate::extract::{Facts, Found, Limits, Origins, TenantClaim};
 use crate::health::{Moment, Seen};
-use crate::outcome::Outcome;
 use crate::resolve::chain::{Step, Why};
 use crate::resolve::endpoint;
 use crate::resolve::trace::Considered;
 use crate::resolve::{Policy, Resolution, resolve};
-use crate::session::{Answer, State};
+use crate::session::{Answer, Placement, State};
 
 /// The path that a description without one means.
 pub const DEFAULT_PATH: &str = "/v1/chat/completions";
@@ -68,6 +70,8 @@ pub struct Explanation<'a> {
     attempts: usize,
     session: Option<String>,
     directory: Answer,
+    /// What was learned beside a directory that is never told.
+    learned: Option<Arc<Placement>>,
 }
 
 /// Judges the request by the catalog alone: no directory is asked and no session has a choice of its own. `hide` hashes a session
@@ -101,8 +105,19 @@ pub fn explain_with<'a>(
     let resolution = resolve(snapshot, rules.policy, &facts, &state, seen, &mut considered);
     let attempts = question.attempts.unwrap_or(resolution.chain.len()).min(MAX_ATTEMPTS);
     let session = facts.session.as_deref().map(hide);
-    let directory = state.answer;
-    Explanation { snapshot, resolution, facts, origins, considered, random: question.random, attempts, session, directory }
+    let State { answer: directory, learned, .. } = state;
+    Explanation {
+        snapshot,
+        resolution,
+        facts,
+        origins,
+        considered,
+        random: question.random,
+        attempts,
+        session,
+        directory,
+        learned,
+    }
 }
 
 impl Rules {
@@ -192,22 +207,6 @@ impl<'a> Explanation<'a> {
         Attempt { number, group: self.snapshot.group(step.group).name.as_str(), clusters, pick }
     }
 
-    /// What the directory said; null if it was not asked.
-    fn directory_json(&self) -> Value {
-        match &self.directory {
-            Answer::NotAsked => Value::Null,
-            Answer::Placed(placement) => json!({
-                "answer": "placed",
-                "selected_backend": placement.backend,
-                "selected_endpoint": placement.endpoint,
-                "endpoint_metadata": placement.metadata,
-                "ttl_seconds": placement.ttl.map(|ttl| ttl.as_secs()),
-                "learned": placement.learned,
-            }),
-            Answer::Unknown | Answer::Unavailable(_) => json!({"answer": self.directory.as_str()}),
-        }
-    }
-
     fn model(&self) -> Option<&'a str> {
         self.resolution.model.map(|model| self.snapshot.model(model).name.as_str())
     }
@@ -233,67 +232,4 @@ impl<'a> Explanation<'a> {
     fn endpoint_metadata(&self) -> Map<String, Value> {
         endpoint::of(self.snapshot, &self.resolution)
     }
-
-    /// The contract's JSON, and `facts` beside it.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        let resolution = &self.resolution;
-        let chain: Vec<Value> = resolution.chain.iter().map(|step| self.step_json(step)).collect();
-        let attempts: Vec<Value> = self.attempts().iter().map(attempt_json).collect();
-        let left_out: Vec<Value> = self
-            .left_out()
-            .into_iter()
-            .map(|(group, cluster, why, detail)| json!({"cluster": cluster, "group": group, "why": why, "detail": detail}))
-            .collect();
-        let considered = self.considered.iter().map(|considered| {
-            let place = considered.place.as_ref().filter(|place| place.line > 0);
-            json!({
-                "rule": considered.rule,
-                "file": place.map(|place| &*place.source),
-                "line": place.map(|place| place.line),
-                "result": considered.result,
-            })
-        });
-        let status = (resolution.outcome == Outcome::Reject).then(|| resolution.reason.status());
-        json!({
-            "outcome": resolution.outcome.as_str(),
-            "reason": resolution.reason.as_str(),
-            "status": status,
-            "health": resolution.health.as_str(),
-            "model": self.model(),
-            "tenant": self.tenant(),
-            "session": self.session,
-            "directory": self.directory_json(),
-            "revision": self.snapshot.revision.to_string(),
-            "label": self.snapshot.label.as_deref(),
-            "chain": chain,
-            "attempts": attempts,
-            "endpoint_metadata": self.endpoint_metadata(),
-            "left_out": left_out,
-            "considered": considered.collect::<Vec<_>>(),
-            "facts": self.origins.iter().map(|(field, origin)| ((*field).to_owned(), json!(origin))).collect::<Map<_, _>>(),
-        })
-    }
-
-    fn step_json(&self, step: &Step) -> Value {
-        let clusters = step
-            .clusters
-            .iter()
-            .map(|(id, weight)| json!({"cluster_name": self.snapshot.cluster(*id).name.as_str(), "weight": weight.get()}))
-            .collect::<Vec<_>>();
-        json!({"name": self.snapshot.group(step.group).name.as_str(), "clusters": clusters})
-    }
-}
-
-fn attempt_json(attempt: &Attempt<'_>) -> Value {
-    let clusters = attempt
-        .clusters
-        .iter()
-        .map(|(name, probability)| json!({"cluster_name": name, "probability": probability}))
-        .collect::<Vec<_>>();
-    let mut object = json!({"attempt": attempt.number, "group": attempt.group, "clusters": clusters});
-    if let Some(pick) = attempt.pick {
-        object["pick"] = json!(pick);
-    }
-    object
 }

@@ -198,19 +198,18 @@ impl<'a, T: Trace> Judge<'a, T> {
         }
     }
 
-    /// The directory's word; without one the chain stands as it is.
+    /// The directory's word, else what was learned; without either the chain stands as it is.
     fn place(&mut self, steps: &mut Vec<Step>) -> Result<(), Verdict> {
-        affinity::trace_answer(&self.session.answer, self.trace);
-        match &self.session.answer {
-            Answer::Placed(placement) => {
-                self.placement = affinity::place(self.snapshot, steps, placement, self.trace).then(|| Arc::clone(placement));
-                Ok(())
-            }
-            Answer::Unavailable(_) if self.policy.on_session_unavailable == OnTrouble::Reject => {
-                Err(Verdict::Reject(Reason::SessionUnavailable))
-            }
-            Answer::Unavailable(_) | Answer::Unknown | Answer::NotAsked => Ok(()),
+        let State { answer, learned, .. } = self.session;
+        affinity::trace_answer(answer, self.trace);
+        let said = if let Answer::Placed(placement) = answer { Some(placement) } else { None };
+        let mut known = said.into_iter().chain(learned);
+        self.placement = known.find(|placement| affinity::place(self.snapshot, steps, placement, self.trace)).cloned();
+        let is_away = matches!(answer, Answer::Unavailable(_)) && self.placement.is_none();
+        if is_away && self.policy.on_session_unavailable == OnTrouble::Reject {
+            return Err(Verdict::Reject(Reason::SessionUnavailable));
         }
+        Ok(())
     }
 
     fn stick(&mut self, steps: &mut [Step], named: Named<'_>) {

@@ -21,7 +21,10 @@ const OWN_KEYS: [&str; 2] = ["fallback_list", "selected_endpoint"];
 /// What a decision knows of the request's session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct State {
+    /// The directory's word.
     pub answer: Answer,
+    /// What served the session last, if the directory does not know of it: it counts where the directory's word does not.
+    pub learned: Option<Arc<Placement>>,
     /// A keyed hash of the session's id; the same on every replica with the same key. `None`: the request has no session, or
     /// nothing is chosen by it.
     pub seed: Option<u64>,

@@ -65,18 +65,16 @@ impl Affinity {
 
     /// Waits for what was asked, no longer than a decision may.
     pub async fn state(&self, facts: &Facts, asked: Option<Asked>) -> State {
-        let answer = match (&self.sessions, asked) {
-            (Some(sessions), Some(Asked { key, lookup })) => {
-                let said = match lookup {
-                    Lookup::Ready(answer) => answer,
-                    pending => timeout(self.deadline, pending.answer()).await.unwrap_or(Answer::Unavailable(Fault::Deadline)),
-                };
-                sessions.recall(&key, said)
-            }
-            (None, _) | (_, None) => Answer::NotAsked,
-        };
         let session = facts.session.as_deref().filter(|_| self.sticks);
-        State { answer, seed: session.map(|session| self.keys.seed(session)) }
+        let seed = session.map(|session| self.keys.seed(session));
+        let (Some(sessions), Some(Asked { key, lookup })) = (&self.sessions, asked) else {
+            return State { seed, ..State::default() };
+        };
+        let answer = match lookup {
+            Lookup::Ready(answer) => answer,
+            pending => timeout(self.deadline, pending.answer()).await.unwrap_or(Answer::Unavailable(Fault::Deadline)),
+        };
+        State { answer, learned: sessions.learned(&key), seed }
     }
 
     /// What the attempts of this decision have to bring back, if what serves its session is to be remembered.

@@ -68,23 +68,23 @@ pub fn place(snapshot: &Snapshot, steps: &mut Vec<Step>, placement: &Placement, 
     let is_named = |step: &Step| !placement.learned && snapshot.group(step.group).name.as_str() == backend;
     if let Some(at) = steps.iter().position(is_named) {
         move_to_front(steps, at);
-        trace.consider(|| said(format_args!("lives in group {backend}: first")));
+        trace.consider(|| said(placement, format_args!("lives in group {backend}: first")));
         return true;
     }
     let holds = |step: &Step| step.clusters.iter().position(|(id, _)| snapshot.cluster(*id).name.as_str() == backend);
     let Some((at, index)) = steps.iter().enumerate().find_map(|(at, step)| Some((at, holds(step)?))) else {
-        trace.consider(|| said(format_args!("lives at {backend}, which the chain does not hold: ignored")));
+        trace.consider(|| said(placement, format_args!("lives at {backend}, which the chain does not hold: ignored")));
         return false;
     };
     let id = steps[at].group;
     let group = &snapshot.group(id).name;
     if steps[at].clusters.len() == 1 {
         move_to_front(steps, at);
-        trace.consider(|| said(format_args!("lives at {backend}, all that group {group} has: the group first")));
+        trace.consider(|| said(placement, format_args!("lives at {backend}, all that group {group} has: the group first")));
     } else {
         let alone = Step { group: id, clusters: vec![steps[at].clusters[index]] };
         steps.insert(0, alone);
-        trace.consider(|| said(format_args!("lives at {backend} of group {group}: first, the chain follows")));
+        trace.consider(|| said(placement, format_args!("lives at {backend} of group {group}: first, the chain follows")));
     }
     true
 }
@@ -97,15 +97,17 @@ fn move_to_front(steps: &mut [Step], at: usize) {
 pub(super) fn trace_answer(answer: &Answer, trace: &mut impl Trace) {
     match answer {
         Answer::NotAsked | Answer::Placed(_) => {}
-        Answer::Unknown => trace.consider(|| said(format_args!("the directory does not know it"))),
-        Answer::Unavailable(fault) => {
-            trace.consider(|| said(format_args!("no answer from the directory ({})", fault.as_str())));
-        }
+        Answer::Unknown => trace.consider(|| Considered::new("session", None, "the directory does not know it")),
+        Answer::Unavailable(fault) => trace.consider(|| {
+            let result = format!("no answer from the directory ({})", fault.as_str());
+            Considered::new("session", None, result)
+        }),
     }
 }
 
-fn said(what: Arguments<'_>) -> Considered {
-    Considered::new("session", None, what.to_string())
+fn said(placement: &Placement, what: Arguments<'_>) -> Considered {
+    let rule = if placement.learned { "session.learn" } else { "session" };
+    Considered::new(rule, None, what.to_string())
 }
 
 #[cfg(test)]

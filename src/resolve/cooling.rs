@@ -151,7 +151,7 @@ mod tests {
             ("c", &["a"], "reordered: one(c) two(b)"),
         ] {
             let answer = parse(format!("{{\"selected_backend\": \"{backend}\"}}").as_bytes());
-            let session = State { answer, seed: None };
+            let session = State { answer, ..State::default() };
             assert_eq!(way_of("[two, one]", cooling, &session), expected, "{backend} {cooling:?}");
         }
     }

@@ -219,17 +219,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_session_reorders_and_narrows_and_never_adds(document in catalog(), answer in placement(), seed in any::<u64>(), cooling in some_of(&CLUSTERS, 6)) {
+    fn a_session_reorders_and_narrows_and_never_adds(document in catalog(), answer in placement(), other in placement(), seed in any::<u64>(), cooling in some_of(&CLUSTERS, 6)) {
         let snapshot = snapshot(&files(&document));
         let mut sticky = Rules::default();
         sticky.policy.sticky = true;
         let plain = Rules::default();
+        let learned = if let Answer::Placed(other) = &other { Some(other) } else { None }.filter(|other| other.learned).cloned();
         let cooling: Vec<String> = cooling.into_iter().map(str::to_owned).collect();
         for tenant in document["tenants"].as_object().unwrap().keys().map(Some).chain([None]) {
             for model in MODELS.iter().chain(&["m1-x", "own", "nobody"]) {
                 let question = Question { model: Some((*model).to_owned()), tenant: tenant.cloned(), cooling: cooling.clone(), ..Question::default() };
                 let ask = |rules: &Rules, answer: &Answer| {
-                    let state = State { answer: answer.clone(), seed: Some(seed) };
+                    let state = State { answer: answer.clone(), learned: learned.clone(), seed: Some(seed) };
                     explain_with(&snapshot, rules, &question, Seen::well(), &|_| String::new(), &|_| state.clone())
                 };
                 let without = ask(&plain, &Answer::NotAsked);

@@ -39,7 +39,7 @@ async fn a_session_that_nobody_knows_comes_back_to_the_endpoint_that_served_it()
     learned(&pool, 5.0).await;
     let told = ok(pool.serve.admin(Request::post("/explain", question)).await);
     let told: serde_json::Value = serde_json::from_slice(&told.body).unwrap();
-    assert!(served.starts_with("gpu-p") && told["directory"]["selected_endpoint"].is_string(), "{told}");
+    assert!(served.starts_with("gpu-p") && told["directory"]["learned_here"]["selected_endpoint"].is_string(), "{told}");
     assert_eq!(
         told["endpoint_metadata"],
         serde_json::json!({"fallback_list": [{"tier": "gpu"}, {"tier": "spare"}, {"any": "endpoint"}]})

@@ -109,7 +109,7 @@ async fn replicas_share_what_they_learned_through_redis_and_tenants_share_nothin
 }
 
 #[tokio::test]
-async fn beside_a_directory_over_http_what_was_learned_counts_where_it_knows_nothing() {
+async fn beside_a_directory_over_http_what_was_learned_counts_where_its_word_does_not() {
     let directory = ok(Provider::answering("directory", 404).await);
     let url = format!("http://{}/{{tenant}}/{{model}}/{{session}}", directory.address());
     let session = format!("directory: http, url: \"{url}\", timeout: 5s, ttl: 10m, negative_ttl: 1ms");
@@ -119,6 +119,12 @@ async fn beside_a_directory_over_http_what_was_learned_counts_where_it_knows_not
     assert_eq!(way(&scene, "acme", "s").await, "two(200)", "it is unknown there");
     directory.answer_status(500);
     assert_eq!(way(&scene, "acme", "s").await, "two(200)", "it does not answer");
+    directory.answer(|_| Reply::status(200).body(r#"{"selected_backend":"elsewhere","ttl_seconds":0}"#));
+    assert_eq!(way(&scene, "acme", "s").await, "two(200)", "it names what the chain does not hold");
+    let question = Request::post("/explain", r#"{"model":"m","tenant":"acme","session":"s"}"#);
+    let told: serde_json::Value = serde_json::from_slice(&ok(scene.serve.admin(question).await).body).unwrap();
+    let (said, learned) = (&told["directory"]["selected_backend"], &told["directory"]["learned_here"]["selected_backend"]);
+    assert_eq!((said, learned), (&"elsewhere".into(), &"two".into()));
     directory.answer(|_| Reply::status(200).body(r#"{"selected_backend":"one"}"#));
     goes(&scene, "acme", "s", "one(200)").await;
 }

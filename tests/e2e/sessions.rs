@@ -5,12 +5,11 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use cascade::lab::{Endpoint, Envoy, Provider, Reply, Request, Scratch, Serve, envoy, eventually};
+use cascade::lab::{Endpoint, Envoy, Provider, Reply, Request, Scratch, Serve, envoy};
 
 use crate::cases::CASCADE;
 use crate::examples::{example, with_port};
 use crate::gateway::ok;
-use crate::town::LIMIT;
 
 /// Endpoints by cluster, and the ports they have in the example.
 const ENDPOINTS: [(&str, u16); 6] =

@@ -31,10 +31,11 @@ fn in_memory(ttl: Duration) -> Sessions {
 
 /// Where the session lives now, and the endpoint there.
 async fn home(sessions: &Sessions, key: &str) -> Option<String> {
-    match sessions.recall(key, sessions.look_up(key).answer().await) {
-        Answer::Placed(placement) => Some(placement.backend.as_deref().unwrap_or_default().to_owned()),
-        _ => None,
-    }
+    let placement = match sessions.look_up(key).answer().await {
+        Answer::Placed(placement) => Some(placement),
+        _ => sessions.learned(key),
+    };
+    Some(placement?.backend.as_deref().unwrap_or_default().to_owned())
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn ask(model: &str, tenant: Option<&str>, answer: Answer) -> Value {
         session: Some("s".to_owned()),
         ..Question::default()
     };
-    let state = State { answer, seed: None };
+    let state = State { answer, ..State::default() };
     explain_with(&catalog(), &Rules::default(), &question, Seen::well(), &|_| String::new(), &|_| state.clone()).to_json()
 }
 
@@ -124,7 +124,7 @@ fn without_an_answer_the_chain_stands_unless_the_operator_refuses() {
     rules.policy.on_session_unavailable = OnTrouble::Reject;
     let question = Question { model: Some("plain".to_owned()), ..Question::default() };
     for (answer, reason) in [(Answer::Unavailable(Fault::Garbage), "session_unavailable"), (Answer::Unknown, "model_chain")] {
-        let state = State { answer, seed: None };
+        let state = State { answer, ..State::default() };
         let told = explain_with(&catalog(), &rules, &question, Seen::well(), &|_| String::new(), &|_| state.clone()).to_json();
         assert_eq!(told["reason"], reason);
     }
@@ -139,11 +139,37 @@ fn what_was_learned_is_a_cluster_even_if_a_group_is_called_the_same() {
 }
 
 #[test]
+fn what_was_learned_stands_in_for_a_directory_whose_word_does_not_count() {
+    let mut rules = Rules::default();
+    rules.policy.on_session_unavailable = OnTrouble::Reject;
+    let learned = |cluster| Some(Arc::new(Placement::learned(cluster, None, Duration::from_secs(1))));
+    let away = Answer::Unavailable(Fault::Timeout);
+    for (answer, learned, expected) in [
+        (at("c"), learned("b"), "model_chain: only_c(c) ab(a b)"),
+        (Answer::Unknown, learned("b"), "model_chain: ab(b) ab(a b) only_c(c)"),
+        (away.clone(), learned("b"), "model_chain: ab(b) ab(a b) only_c(c)"),
+        // What the directory names is not in the chain, or drained.
+        (at("nobody"), learned("b"), "model_chain: ab(b) ab(a b) only_c(c)"),
+        (at("nobody"), learned("nobody"), "model_chain: ab(a b) only_c(c)"),
+        (at("nobody"), None, "model_chain: ab(a b) only_c(c)"),
+        (Answer::Unknown, learned("nobody"), "model_chain: ab(a b) only_c(c)"),
+        // Nobody says where it lives.
+        (away.clone(), learned("nobody"), "session_unavailable: "),
+        (away, None, "session_unavailable: "),
+    ] {
+        let question = Question { model: Some("plain".to_owned()), session: Some("s".to_owned()), ..Question::default() };
+        let state = State { answer, learned, seed: None };
+        let told = explain_with(&catalog(), &rules, &question, Seen::well(), &|_| String::new(), &|_| state.clone()).to_json();
+        assert_eq!(format!("{}: {}", told["reason"].as_str().unwrap(), chain(&told)), expected, "{state:?}");
+    }
+}
+
+#[test]
 fn a_placement_at_what_cools_costs_nothing_and_is_not_forgotten() {
     let ask = |placement: Answer, cooling: &[&str]| {
         let cooling = cooling.iter().map(|name| (*name).to_owned()).collect();
         let question = Question { model: Some("plain".to_owned()), cooling, ..Question::default() };
-        let state = State { answer: placement, seed: None };
+        let state = State { answer: placement, ..State::default() };
         let rules = Rules::default();
         let told = explain_with(&catalog(), &rules, &question, Seen::well(), &|_| String::new(), &|_| state.clone()).to_json();
         format!("{}: {}", told["health"].as_str().unwrap(), chain(&told))

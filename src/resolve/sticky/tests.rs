@@ -95,7 +95,7 @@ fn served(drained: &str, cooling: &str) -> Vec<String> {
     let (facts, policy) =
         (Facts { model: Found::Value("m".to_owned()), ..Facts::default() }, Policy { sticky: true, ..Policy::default() });
     let first = |session| {
-        let state = State { answer: Answer::NotAsked, seed: Some(session) };
+        let state = State { seed: Some(session), ..State::default() };
         let resolution = resolve(&snapshot, policy, &facts, &state, Seen::new(&view, Moment(0)), &mut ());
         snapshot.cluster(resolution.chain[0].clusters[0].0).name.to_string()
     };
@@ -151,7 +151,7 @@ fn a_repeat_of_a_group_takes_the_next_choice_and_starts_over_in_the_end() {
     rules.policy.sticky = true;
     let question = Question { model: Some("m".to_owned()), session: Some("s".to_owned()), ..Question::default() };
     let clusters = |seed, answer: Answer| {
-        let state = State { answer, seed: Some(seed) };
+        let state = State { answer, learned: None, seed: Some(seed) };
         let told = explain_with(&snapshot, &rules, &question, Seen::well(), &|_| String::new(), &|_| state.clone()).to_json();
         let name = |group: &serde_json::Value| group["clusters"][0]["cluster_name"].as_str().unwrap().to_owned();
         told["chain"].as_array().unwrap().iter().map(name).collect::<String>()
