@@ -28,6 +28,7 @@ pub mod feedback;
 pub mod health;
 #[cfg(feature = "server")]
 pub mod lab;
+pub mod metadata;
 pub mod names;
 pub mod outcome;
 #[cfg(feature = "server")]

@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use crate::metadata::is_too_deep;
+
 /// The longest answer that is read, in bytes.
 pub const MAX_ANSWER: usize = 64 * 1024;
 /// More addresses than any failover needs.
 const MAX_ADDRESSES: usize = 16;
 /// A year: longer is a slip, and clocks must be able to add it.
-const MAX_TTL: u64 = 31_536_000;
+const MAX_TTL: f64 = 31_536_000.0;
 /// Keys of `envoy.lb` that Cascade writes itself.
 const OWN_KEYS: [&str; 2] = ["fallback_list", "selected_endpoint"];
 
@@ -143,14 +145,15 @@ pub fn parse(bytes: &[u8]) -> Answer {
     };
     let metadata = match answer.remove("endpoint_metadata") {
         None | Some(Value::Null) => None,
+        Some(Value::Object(entry)) if is_too_deep(&entry) => return garbage,
         Some(Value::Object(entry)) => entry_of(entry),
         Some(_) => return garbage,
     };
     let ttl = match answer.remove("ttl_seconds") {
         None | Some(Value::Null) => None,
-        Some(Value::Number(seconds)) => match seconds.as_u64() {
-            Some(seconds) => Some(Duration::from_secs(seconds.min(MAX_TTL))),
-            None => return garbage,
+        Some(Value::Number(seconds)) => match seconds.as_f64() {
+            Some(seconds) if seconds >= 0.0 => Some(Duration::from_secs_f64(seconds.min(MAX_TTL))),
+            _ => return garbage,
         },
         Some(_) => return garbage,
     };
@@ -221,6 +224,16 @@ mod tests {
     }
 
     #[test]
+    fn seconds_are_a_number_as_json_has_it() {
+        for (seconds, holds) in
+            [("0", 0), ("60", 60_000), ("60.0", 60_000), ("6e1", 60_000), ("1.5", 1_500), ("1e300", 31_536_000_000)]
+        {
+            let placement = placed(&format!(r#"{{"selected_backend":"b","ttl_seconds":{seconds}}}"#).parse().unwrap());
+            assert_eq!(placement.ttl.unwrap().as_millis(), holds, "{seconds}");
+        }
+    }
+
+    #[test]
     fn our_own_keys_are_not_taken_from_a_directory() {
         let placement = placed(&json!({"endpoint_metadata": {"fallback_list": [{"a": 1}], "selected_endpoint": "x", "a": "b"}}));
         assert_eq!(json!(placement.metadata.unwrap()), json!({"a": "b"}));
@@ -236,6 +249,7 @@ mod tests {
     #[test]
     fn garbage_is_no_answer() {
         let long = format!("{{\"selected_backend\":\"{}\"}}", "x".repeat(MAX_ANSWER));
+        let deep = format!("{{\"endpoint_metadata\":{}1{}}}", "{\"a\":".repeat(17), "}".repeat(17));
         for text in [
             "",
             "null",
@@ -248,6 +262,7 @@ mod tests {
             "{\"ttl_seconds\":-1}",
             "{\"ttl_seconds\":\"5\"}",
             &long,
+            &deep,
         ] {
             assert_eq!(parse(text.as_bytes()), Answer::Unavailable(Fault::Garbage), "{text:.40}");
         }

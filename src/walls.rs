@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CORE: [&str; 12] = [
+const CORE: [&str; 13] = [
     "catalog",
     "diagnostic",
     "document",
@@ -13,6 +13,7 @@ const CORE: [&str; 12] = [
     "explain",
     "extract",
     "health",
+    "metadata",
     "names",
     "outcome",
     "resolve",
@@ -23,18 +24,19 @@ const CORE: [&str; 12] = [
 /// Files (the longest matching prefix counts) and the modules that they may import, besides their own.
 const WALLS: &[(&str, &[&str])] = &[
     ("names", &[]),
+    ("metadata", &[]),
     ("outcome", &[]),
     ("diagnostic", &["document"]),
     ("document", &["diagnostic", "names"]),
     // Bytes become facts without a catalog.
     ("extract", &["document"]),
     // A catalog is compiled without a request.
-    ("catalog", &["diagnostic", "document", "names", "outcome"]),
+    ("catalog", &["diagnostic", "document", "metadata", "names", "outcome"]),
     // Cooldowns know no catalog and no clock.
     ("health", &[]),
     // A decision knows no bytes and no protobuf.
     // A directory's answer is data; nobody is asked for it.
-    ("session", &[]),
+    ("session", &["metadata"]),
     ("resolve", &["catalog", "diagnostic", "extract", "health", "names", "outcome", "session"]),
     ("resolve/tests", &["catalog", "document", "explain", "health", "settings"]),
     ("resolve/affinity/tests", &["catalog", "explain", "extract", "health", "outcome", "session"]),

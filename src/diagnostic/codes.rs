@@ -20,6 +20,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("chain-too-long", "a chain has more entries than `max_attempts`"),
     ("chains-key-is-alias", "a key of `chains` is an alias; keys are matched against the catalog's names"),
     ("decides-nothing", "the catalog has no model and no tenant"),
+    ("deep-metadata", "metadata for endpoints with more levels than Envoy reads"),
     ("duplicate-key", "a key stands twice in one mapping"),
     ("empty-chain", "a chain has no entry"),
     ("empty-directory", "a session directory that nothing fills"),

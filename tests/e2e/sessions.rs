@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use cascade::lab::{Endpoint, Envoy, Provider, Reply, Request, Scratch, Serve, envoy};
+use cascade::metadata::MAX_LEVELS;
 
 use crate::cases::CASCADE;
 use crate::examples::{example, with_port};
@@ -161,6 +162,21 @@ async fn where_nothing_carries_what_session_and_model_ask_for_the_catalogs_fallb
         assert!(status == 200 && served.starts_with("gpu"), "{status} {served}");
     })
     .await;
+}
+
+#[tokio::test]
+async fn metadata_is_as_deep_as_envoy_reads_or_no_answer() {
+    let pool = Pool::open("", |yaml| yaml).await;
+    let deep = |levels: usize| (1..levels).fold(serde_json::json!({"k": 1}), |inner, _| serde_json::json!({"k": inner}));
+    // The chain begins with gpu_pool; an answer that Envoy could not read would leave the static chain, which begins with the agents.
+    for (levels, expected) in
+        [(1, "cpu_pool(200)"), (MAX_LEVELS, "cpu_pool(200)"), (MAX_LEVELS + 1, "gpu_pool(200)"), (60, "gpu_pool(200)")]
+    {
+        let session = format!("{levels} levels");
+        let placement = serde_json::json!({"selected_backend": "cpu_pool", "endpoint_metadata": deep(levels)});
+        pool.place("reasoner", &session.replace(' ', "%20"), &placement);
+        assert_eq!(pool.send("reasoner", &session).await.2, expected, "{session}");
+    }
 }
 
 // Facts 22 and 23

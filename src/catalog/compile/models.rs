@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde_json::{Map, Value as Json};
+
 use super::clusters::Clusters;
 use super::findings::Findings;
 use super::groups::{Groups, ModelChain};
@@ -10,6 +12,7 @@ use crate::catalog::pattern::Pattern;
 use crate::catalog::snapshot::{Model, ModelId};
 use crate::diagnostic::Place;
 use crate::document::{Entry, Node};
+use crate::metadata::{MAX_LEVELS, is_too_deep};
 use crate::names::ModelName;
 
 /// The catalog's names of models, and which alias belongs to which.
@@ -75,7 +78,7 @@ impl Models {
                 models.push_placeholder(id, entry, name);
                 continue;
             };
-            reserved_metadata(entry, findings);
+            check_metadata(entry, findings);
             models.all.push(Model {
                 name,
                 aliases,
@@ -146,31 +149,34 @@ fn aliases<'d>(model: &'d Entry) -> impl Iterator<Item = &'d Node> + use<'d> {
     model.value.get("aliases").map(Node::items).unwrap_or_default().iter()
 }
 
-/// `fallback_list` and `selected_endpoint` are what the answer itself writes beside the entries (facts 20, 22).
-fn reserved_metadata(model: &Entry, findings: &mut Findings<'_>) {
+/// The model's `endpoint_metadata`, and its fallbacks.
+fn metadata(model: &Entry) -> (Option<&Node>, &[Node]) {
     let fallbacks = model.value.get("endpoint_fallbacks").map(Node::items).unwrap_or_default();
-    for entry in model.value.get("endpoint_metadata").into_iter().chain(fallbacks).flat_map(Node::entries) {
-        if matches!(entry.key.as_str(), "fallback_list" | "selected_endpoint") {
+    (model.value.get("endpoint_metadata"), fallbacks)
+}
+
+/// Envoy must be able to read it, and `fallback_list` and `selected_endpoint` are what the answer itself writes beside the entries
+/// (facts 20, 22).
+fn check_metadata(model: &Entry, findings: &mut Findings<'_>) {
+    let (own, fallbacks) = metadata(model);
+    for node in own.into_iter().chain(fallbacks) {
+        if let Some(Json::Object(map)) = node.to_json()
+            && is_too_deep(&map)
+        {
+            let message = format!("the metadata has more than {MAX_LEVELS} levels, which Envoy could not read");
+            findings.error("deep-metadata", &node.place, message, "subset selectors read the first level alone");
+        }
+        for entry in node.entries().iter().filter(|entry| matches!(entry.key.as_str(), "fallback_list" | "selected_endpoint")) {
             let message = format!("the answer writes `{}` itself; what stands here may be overwritten", entry.key);
-            findings.warning(
-                "reserved-metadata-key",
-                &entry.place,
-                message,
-                "write fallbacks as entries of `endpoint_fallbacks`",
-            );
+            let hint = "write fallbacks as entries of `endpoint_fallbacks`";
+            findings.warning("reserved-metadata-key", &entry.place, message, hint);
         }
     }
 }
 
 /// Complete entries, best first. An empty `endpoint_metadata` asks for nothing, so it is none; an empty fallback means "any endpoint".
-fn endpoint_metadata(model: &Entry) -> Vec<serde_json::Map<String, serde_json::Value>> {
-    let first = model.value.get("endpoint_metadata").into_iter().filter(|node| !node.entries().is_empty());
-    let fallbacks = model.value.get("endpoint_fallbacks").map(Node::items).unwrap_or_default();
-    first
-        .chain(fallbacks)
-        .filter_map(|node| match node.to_json() {
-            Some(serde_json::Value::Object(map)) => Some(map),
-            _ => None,
-        })
-        .collect()
+fn endpoint_metadata(model: &Entry) -> Vec<Map<String, Json>> {
+    let (own, fallbacks) = metadata(model);
+    let object = |node: &Node| if let Some(Json::Object(map)) = node.to_json() { Some(map) } else { None };
+    own.into_iter().filter(|node| !node.entries().is_empty()).chain(fallbacks).filter_map(object).collect()
 }
