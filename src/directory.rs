@@ -27,9 +27,6 @@ use crate::session::{Answer, Fault, Placement};
 use crate::settings::{self, Session};
 use crate::telemetry::Metrics;
 
-/// The kind of directory that is asked and never told.
-const HTTP: &str = "http";
-
 /// An answer that is there, or on its way. Dropping one ends the wait, never the lookup of somebody else.
 pub enum Lookup {
     Ready(Answer),
@@ -92,8 +89,8 @@ impl Sessions {
             settings::Directory::Http(template) => {
                 let cached = cached(Arc::new(Http::new(timeout)?), memory());
                 // The directory's answers stay apart from what is learned: it has the first word.
-                let learning = learn.then(|| learning(memory()));
-                Self { kind: HTTP, asked: cached.clone(), template: template.clone(), cache: Some(cached), learning }
+                let learning = learn.then(|| learning(memory()).apart());
+                Self { kind: "http", asked: cached.clone(), template: template.clone(), cache: Some(cached), learning }
             }
             settings::Directory::Redis { url, key } => {
                 let (redis, memory) = (Redis::new(url, timeout, ttl)?, memory());
@@ -113,7 +110,7 @@ impl Sessions {
     /// What served the session last, where the directory cannot be told: in memory and in Redis it is the directory's own word.
     #[must_use]
     pub fn learned(&self, key: &str) -> Option<Arc<Placement>> {
-        match self.learning.as_ref().filter(|_| self.kind == HTTP)?.memory.get(key)? {
+        match self.learning.as_ref().filter(|learning| learning.is_apart)?.memory.get(key)? {
             Answer::Placed(placement) => Some(placement),
             Answer::NotAsked | Answer::Unknown | Answer::Unavailable(_) => None,
         }

@@ -67,13 +67,17 @@ impl Cached {
 
 impl Core {
     async fn fetch(&self, remote: &dyn Directory, key: &str) -> Answer {
-        let start = Instant::now();
+        let mut begun = None;
         let asked = timeout(self.timeout, async {
             let _permit = self.flying.acquire().await;
+            begun = Some(Instant::now());
             remote.look_up(key).answer().await
         });
         let answer = asked.await.unwrap_or(Answer::Unavailable(Fault::Timeout));
-        self.metrics.session_lookup_took(start.elapsed());
+        // What was spent waiting for a turn is not the directory's.
+        if let Some(begun) = begun {
+            self.metrics.session_lookup_took(begun.elapsed());
+        }
         self.note(&answer);
         // What was learned while this lookup was under way is newer than what it found.
         let answer = self.memory.offer(key, answer);

@@ -20,6 +20,8 @@ impl Http {
         let client = Client::builder()
             .timeout(timeout)
             .redirect(Policy::none())
+            // What the environment says of proxies is meant for the way out; this is a way beside each request.
+            .no_proxy()
             .user_agent(concat!("cascade/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| format!("no HTTP client can be made: {error}"))?;
@@ -28,7 +30,12 @@ impl Http {
 
     async fn ask(&self, url: Url) -> Result<Answer, Fault> {
         let fault = |error: &reqwest::Error| if error.is_timeout() { Fault::Timeout } else { Fault::Unreachable };
-        let mut response = self.client.get(url).send().await.map_err(|error| fault(&error))?;
+        let mut asked = self.client.get(url.clone()).send().await;
+        if asked.as_ref().is_err_and(|error| error.is_request() && !error.is_connect() && !error.is_timeout()) {
+            // The directory, or something on the way, closes what is idle, and that is only noticed now.
+            asked = self.client.get(url).send().await;
+        }
+        let mut response = asked.map_err(|error| fault(&error))?;
         match response.status() {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND => return Ok(Answer::Unknown),

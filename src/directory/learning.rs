@@ -44,7 +44,27 @@ pub(super) enum Verdict {
     Keep,
     /// It says so, but not for much longer.
     Renew,
+    /// It says so, but another address of the cluster has served.
+    Readdress,
+    /// It speaks of another cluster.
+    Move,
+    /// Nobody knows of the session.
     Learn,
+}
+
+impl Verdict {
+    /// True if the session was served where nothing said that it lives.
+    const fn is_move(self) -> bool {
+        matches!(self, Self::Move | Self::Learn)
+    }
+}
+
+/// What served a session, and whether it has moved there as far as this replica knew. If not, it was served where a copy said that it
+/// lives, and whatever speaks of another cluster in Redis by now is newer.
+#[derive(Debug)]
+pub(super) struct News {
+    pub(super) served: Served,
+    pub(super) is_move: bool,
 }
 
 /// What a write came to.
@@ -69,10 +89,10 @@ pub(super) fn judge(known: &Answer, left: Duration, served: &Served, ttl: Durati
     let Answer::Placed(placement) = known else { return Verdict::Learn };
     let backend = placement.backend.as_deref();
     match placement.learned {
-        true if backend != Some(&*served.cluster) => Verdict::Learn,
+        true if backend != Some(&*served.cluster) => Verdict::Move,
         true if left <= ttl / 2 => Verdict::Renew,
-        true if has_moved(placement, left, served.endpoint.as_deref(), ttl) => Verdict::Learn,
-        false if backend.is_some_and(|name| !served.names.iter().any(|known| known == name)) => Verdict::Learn,
+        true if has_moved(placement, left, served.endpoint.as_deref(), ttl) => Verdict::Readdress,
+        false if backend.is_some_and(|name| !served.names.iter().any(|known| known == name)) => Verdict::Move,
         true | false => Verdict::Keep,
     }
 }
@@ -87,6 +107,8 @@ fn has_moved(placement: &Placement, left: Duration, endpoint: Option<&str>, ttl:
 pub(super) struct Learning {
     /// The directory in memory, the cache of the one in Redis, or a memory beside one over HTTP.
     pub(super) memory: Arc<Memory>,
+    /// The directory knows nothing of it.
+    pub(super) is_apart: bool,
     shared: Option<Arc<Shared>>,
     ttl: Duration,
     metrics: Arc<Metrics>,
@@ -99,14 +121,19 @@ struct Shared {
     room: Arc<Semaphore>,
     runtime: Handle,
     /// Sessions that are being written, and what has served them since: two writes of one session must not overtake each other.
-    sessions: Mutex<HashMap<Box<str>, Option<Served>>>,
+    sessions: Mutex<HashMap<Box<str>, Option<News>>>,
     /// Writes that fail.
     outage: Mutex<Outage>,
 }
 
 impl Learning {
     pub(super) fn new(memory: Arc<Memory>, ttl: Duration, metrics: Arc<Metrics>) -> Self {
-        Self { memory, shared: None, ttl, metrics }
+        Self { memory, is_apart: false, shared: None, ttl, metrics }
+    }
+
+    /// The same beside a directory that cannot be told.
+    pub(super) fn apart(self) -> Self {
+        Self { is_apart: true, ..self }
     }
 
     /// The same, shared with other replicas. Must be called inside a runtime, which runs the writes.
@@ -133,9 +160,16 @@ impl Learning {
         }
         // Requests of this replica see it at once, whatever becomes of the write.
         self.memory.put(key, &Answer::Placed(Arc::new(served.placement(self.ttl))));
-        self.metrics.sessions_cached(self.memory.len());
+        if !self.is_apart {
+            self.metrics.sessions_cached(self.memory.len());
+        }
         match &self.shared {
-            Some(shared) => shared.write(key, served, Arc::clone(&self.memory), Arc::clone(&self.metrics)),
+            Some(shared) => shared.write(
+                key,
+                News { served, is_move: verdict.is_move() },
+                Arc::clone(&self.memory),
+                Arc::clone(&self.metrics),
+            ),
             None => self.metrics.session_learned(Learned::of(&verdict.into())),
         }
     }
@@ -168,10 +202,11 @@ impl Learned {
 }
 
 impl Shared {
-    fn write(self: &Arc<Self>, key: &str, served: Served, memory: Arc<Memory>, metrics: Arc<Metrics>) {
+    fn write(self: &Arc<Self>, key: &str, news: News, memory: Arc<Memory>, metrics: Arc<Metrics>) {
         let mut sessions = self.lock();
         if let Some(next) = sessions.get_mut(key) {
-            *next = Some(served);
+            let is_move = news.is_move || next.as_ref().is_some_and(|next| next.is_move);
+            *next = Some(News { is_move, ..news });
             return;
         }
         let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
@@ -181,9 +216,9 @@ impl Shared {
         sessions.insert(Box::from(key), None);
         let (this, key) = (Arc::clone(self), key.to_owned());
         self.runtime.spawn(async move {
-            let mut next = Some(served);
-            while let Some(served) = next {
-                this.write_one(&key, &served, &memory, &metrics).await;
+            let mut next = Some(news);
+            while let Some(news) = next {
+                this.write_one(&key, &news, &memory, &metrics).await;
                 next = this.next(&key);
             }
             drop(room);
@@ -191,7 +226,7 @@ impl Shared {
     }
 
     /// What has served the session while it was being written; `None`: nothing, and its writing is over.
-    fn next(&self, key: &str) -> Option<Served> {
+    fn next(&self, key: &str) -> Option<News> {
         let mut sessions = self.lock();
         let next = sessions.get_mut(key).and_then(Option::take);
         if next.is_none() {
@@ -200,8 +235,8 @@ impl Shared {
         next
     }
 
-    async fn write_one(&self, key: &str, served: &Served, memory: &Memory, metrics: &Metrics) {
-        let written = timeout(self.timeout, self.redis.learn(key, served)).await.unwrap_or(Err(Fault::Timeout));
+    async fn write_one(&self, key: &str, news: &News, memory: &Memory, metrics: &Metrics) {
+        let written = timeout(self.timeout, self.redis.learn(key, news)).await.unwrap_or(Err(Fault::Timeout));
         metrics.session_learned(written.as_ref().map_or(Learned::Failed, Learned::of));
         self.note(written.as_ref().err());
         // Somebody else's word says more than we know.
@@ -210,7 +245,7 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Option<Served>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Option<News>>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

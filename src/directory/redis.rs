@@ -1,4 +1,4 @@
-//! A directory in Redis or Valkey: `GET` of the key, whose value is the answer's JSON. One connection serves every lookup and is
+//! A directory in Redis or Valkey: the key's value is the answer's JSON, read up to the longest answer there is. One connection serves every lookup and is
 //! made anew in the background when it breaks. What is learned is written here too, but never over somebody else's word that the
 //! session lives where it was served.
 
@@ -8,9 +8,9 @@ use std::time::Duration;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, RedisError};
 
-use super::learning::{Outcome, Served, Verdict, judge};
+use super::learning::{News, Outcome, Verdict, judge};
 use super::{Directory, Lookup};
-use crate::session::{Answer, Fault, Placement, parse};
+use crate::session::{Answer, Fault, MAX_ANSWER, Placement, parse};
 
 /// The shortest time in which a connection can be made: a lookup's own limit may be shorter than a handshake.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -49,19 +49,20 @@ impl Redis {
     async fn ask(&self, key: &str) -> Result<(Answer, Option<Duration>), Fault> {
         let mut connection = self.connection.clone();
         let mut both = redis::pipe();
-        both.cmd("GET").arg(key).cmd("PTTL").arg(key);
-        let mut asked: Result<(Option<Vec<u8>>, i64), RedisError> = both.query_async(&mut connection).await;
+        // One byte more than an answer may have shows one that is longer, however long: its rest would hold up everybody's.
+        both.cmd("GETRANGE").arg(key).arg(0).arg(MAX_ANSWER).cmd("PTTL").arg(key);
+        let mut asked: Result<(Vec<u8>, i64), RedisError> = both.query_async(&mut connection).await;
         if asked.as_ref().is_err_and(RedisError::is_connection_dropped) {
             // Redis, or something on the way, closes what is idle for long, and that is only noticed now.
             asked = both.query_async(&mut connection).await;
         }
         let (value, left) = asked.map_err(|error| fault(&error))?;
-        // -1: it does not expire; -2: it did just now.
-        let left = (left != -1).then(|| Duration::from_millis(u64::try_from(left).unwrap_or_default()));
-        match value {
-            Some(value) => Ok((self.at_most(parse(&value), left), left)),
-            None => Ok((Answer::Unknown, Some(Duration::ZERO))),
+        // -1: it does not expire; -2: there is nothing, or not any more.
+        if value.is_empty() && left == -2 {
+            return Ok((Answer::Unknown, Some(Duration::ZERO)));
         }
+        let left = (left != -1).then(|| Duration::from_millis(u64::try_from(left).unwrap_or_default()));
+        Ok((self.at_most(parse(&value), left), left))
     }
 
     /// No answer is remembered longer than Redis keeps it.
@@ -75,18 +76,18 @@ impl Redis {
         }
     }
 
-    /// Remembers what served the session, unless what stands there is as good or of somebody else.
+    /// Remembers what served the session, unless what stands there is as good, newer or of somebody else.
     ///
     /// # Errors
     /// Redis does not answer, or something stands there that is no placement.
-    pub(super) async fn learn(&self, key: &str, served: &Served) -> Result<Outcome, Fault> {
+    pub(super) async fn learn(&self, key: &str, News { served, is_move }: &News) -> Result<Outcome, Fault> {
         let (known, left) = self.ask(key).await?;
         if let Answer::Unavailable(fault) = known {
             return Err(fault);
         }
         // One that does not expire has all its time left.
         let verdict = judge(&known, left.unwrap_or(Duration::MAX), served, self.ttl);
-        if verdict == Verdict::Keep {
+        if verdict == Verdict::Keep || verdict == Verdict::Move && !is_move {
             return Ok(Outcome::Kept(known));
         }
         let value = served.placement(self.ttl).to_json().to_string();

@@ -47,18 +47,18 @@ fn only_news_is_learned_and_somebody_elses_word_stays_while_it_is_of_the_same_cl
         (Answer::Unknown, TTL, Verdict::Learn),
         (learned("a"), TTL, Verdict::Keep),
         (learned("a"), TTL / 2, Verdict::Renew),
-        (learned("b"), TTL, Verdict::Learn),
+        (learned("b"), TTL, Verdict::Move),
         // Another address of the cluster, and the same one.
         (learned_at("a", "10.0.0.2:80"), TTL, Verdict::Keep),
         (learned_at("a", "10.0.0.2:80"), TTL - Duration::from_secs(9), Verdict::Keep),
-        (learned_at("a", "10.0.0.2:80"), TTL - Duration::from_secs(10), Verdict::Learn),
+        (learned_at("a", "10.0.0.2:80"), TTL - Duration::from_secs(10), Verdict::Readdress),
         (learned_at("a", "10.0.0.1:80"), TTL - Duration::from_secs(10), Verdict::Keep),
-        (learned("a"), TTL - Duration::from_secs(10), Verdict::Learn),
+        (learned("a"), TTL - Duration::from_secs(10), Verdict::Readdress),
         // What is learned is a cluster, whatever groups are called.
-        (learned("group of a"), TTL, Verdict::Learn),
+        (learned("group of a"), TTL, Verdict::Move),
         (foreign(r#"{"selected_backend":"a","selected_endpoint":"10.0.0.2:80"}"#), Duration::ZERO, Verdict::Keep),
         (foreign(r#"{"selected_backend":"group of a","endpoint_metadata":{"p":"1"}}"#), TTL, Verdict::Keep),
-        (foreign(r#"{"selected_backend":"b"}"#), TTL, Verdict::Learn),
+        (foreign(r#"{"selected_backend":"b"}"#), TTL, Verdict::Move),
         // It speaks of no cluster, so that it does not speak of another one.
         (foreign(r#"{"endpoint_metadata":{"p":"1"}}"#), TTL, Verdict::Keep),
     ] {
@@ -157,6 +157,39 @@ async fn somebody_elses_word_in_redis_stays_and_is_taken_over() {
     assert!(get("elsewhere").await.contains("learned") && get("empty").await.contains("learned"));
     assert_eq!(sessions.look_up("kept").answer().await, parse(word.as_bytes()), "we remember theirs");
     assert_eq!(sessions.status()["learned"]["failures_since"], 0, "the last write went well");
+}
+
+#[tokio::test]
+async fn a_replica_with_an_old_copy_takes_over_where_the_session_has_moved_to() {
+    let server = RedisServer::start().await.unwrap();
+    let ttl = Duration::from_secs(2);
+    let (here, there) = (in_redis(&server, ttl), in_redis(&server, ttl));
+    let is_idle = |sessions: &Sessions| sessions.learning.as_ref().unwrap().is_idle();
+    here.learn("s", at("a"));
+    until("it is written", async || server.ask::<bool>(&["EXISTS", "s"]).await.unwrap()).await;
+    assert_eq!(home(&there, "s").await.as_deref(), Some("a"));
+    here.learn("s", at("b"));
+    until("it has moved", async || is_idle(&here)).await;
+    // The other one still goes by its copy, and is served where that says.
+    until("half the copy's time is over", async || !there.knows("s", "a", None)).await;
+    there.learn("s", at("a"));
+    until("it has looked", async || is_idle(&there)).await;
+    assert_eq!((home(&here, "s").await.as_deref(), home(&there, "s").await.as_deref()), (Some("b"), Some("b")));
+    // A move that the other one has seen itself counts.
+    there.learn("s", at("c"));
+    until("it has moved on", async || is_idle(&there)).await;
+    assert!(server.ask::<String>(&["GET", "s"]).await.unwrap().contains(r#""selected_backend":"c""#));
+}
+
+#[tokio::test]
+async fn a_word_that_is_not_to_be_remembered_is_asked_for_each_time() {
+    let server = RedisServer::start().await.unwrap();
+    let sessions = in_redis(&server, TTL);
+    server.ask::<()>(&["SET", "s", r#"{"selected_backend":"group of a","ttl_seconds":0}"#]).await.unwrap();
+    assert_eq!(home(&sessions, "s").await.as_deref(), Some("group of a"));
+    sessions.learn("s", at("a"));
+    until("it has looked", async || sessions.learning.as_ref().unwrap().is_idle()).await;
+    assert_eq!(home(&sessions, "s").await.as_deref(), Some("group of a"));
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! What holds of every directory.
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
 use super::*;
 use crate::session::parse;
 
@@ -63,14 +65,56 @@ async fn http_keeps_the_contract_cached_or_not() {
 #[tokio::test]
 async fn redis_keeps_the_contract_cached_or_not() {
     let server = RedisServer::start().await.unwrap();
-    let known = [("known", ANSWER), ("empty", "{}"), ("garbage", "<html>")];
+    let long = format!(r#"{{"selected_backend":"{}"}}"#, "x".repeat(8 << 20));
+    let known = [("known", ANSWER), ("empty", "{}"), ("garbage", "<html>"), ("no text", ""), ("long", &long)];
     server.tell(&known.map(|(key, value)| vec!["SET", key, value])).await.unwrap();
     let redis = Arc::new(Redis::new(&server.url(), PATIENCE, PATIENCE).unwrap());
     let cached = cached(redis.clone(), &settings());
     for directory in [&*redis as &dyn Directory, &cached] {
         keeps_the_contract(directory, "known", "empty", "unknown").await;
-        survives_garbage(directory, "garbage").await;
+        for key in ["garbage", "no text", "long"] {
+            survives_garbage(directory, key).await;
+        }
     }
+    // Others wait behind a long one no longer than for the longest answer there is.
+    let stats: String = server.ask(&["INFO", "stats"]).await.unwrap();
+    let sent = stats.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:")).unwrap();
+    assert!(sent.parse::<usize>().unwrap() < 1 << 20, "{sent} bytes");
+}
+
+/// Answers every question, and closes each connection without a word of it.
+async fn hasty() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/s", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            let mut question = Vec::new();
+            while !question.ends_with(b"\r\n\r\n") && connection.read_buf(&mut question).await.is_ok_and(|read| read > 0) {}
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{ANSWER}", ANSWER.len());
+            let _ = connection.write_all(answer.as_bytes()).await;
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_has_closed_costs_no_answer() {
+    let (http, url) = (Http::new(PATIENCE).unwrap(), hasty().await);
+    for _ in 0..300 {
+        assert_eq!(ask(&http, &url).await, parse(ANSWER.as_bytes()));
+    }
+}
+
+#[tokio::test]
+async fn answers_with_much_metadata_count_as_several() {
+    let memory = Memory::new(1000, PATIENCE, PATIENCE);
+    let many: serde_json::Map<String, Value> = (0..4000).map(|key| (format!("k{key}"), json!({}))).collect();
+    let large = parse(json!({"endpoint_metadata": many}).to_string().as_bytes());
+    assert!(matches!(large, Answer::Placed(_)));
+    (0..1000).for_each(|session| memory.put(&format!("large {session}"), &large));
+    assert!(memory.len() < 10, "{} large ones", memory.len());
+    (0..1000).for_each(|session| memory.put(&format!("usual {session}"), &parse(ANSWER.as_bytes())));
+    assert!((500..=1000).contains(&memory.len()), "{} usual ones", memory.len());
 }
 
 #[tokio::test]
