@@ -1,5 +1,7 @@
 //! The commands that end by themselves: their output and exit codes.
 
+use cascade::lab::{Provider, Reply};
+
 use crate::catalog::{Home, good};
 use crate::process::run;
 
@@ -73,6 +75,40 @@ fn explain_says_that_the_session_it_shows_is_a_hash() {
     let (hash, label) = shown.split_once(' ').unwrap();
     assert!(hash.bytes().all(|byte| byte.is_ascii_hexdigit()) && label.starts_with("(a keyed hash of its id)"), "{shown}");
     assert_eq!(explain(&[]), "-");
+}
+
+#[tokio::test]
+async fn explain_asks_the_session_directory_and_shows_what_it_changed() {
+    let known = |seen: &cascade::lab::Seen| match seen.path.as_str() {
+        "/-/m/s" => Reply::status(200).body(r#"{"selected_backend":"backup","selected_endpoint":"10.0.0.1:80"}"#),
+        _ => Reply::status(404),
+    };
+    let directory = Provider::start("directory", known).await.unwrap();
+    let home = Home::with_catalog("one");
+    let url = format!("http://{}/{{tenant}}/{{model}}/{{session}}", directory.address());
+    home.write(
+        "cascade.yaml",
+        &format!("session: {{directory: http, url: \"{url}\", timeout: 20s}}\nlimits: {{decision_deadline: 20s}}\n"),
+    );
+    let (catalog, config) = (home.text("catalog.yaml"), home.text("cascade.yaml"));
+    let explain = async |session: &'static str, format: &'static str| {
+        let files = [catalog.clone(), config.clone()];
+        let told = move || {
+            let [catalog, config] = &files;
+            run(&["explain", "--catalog", catalog, "--config", config, "--model", "m", "--session", session, "--format", format])
+                .1
+        };
+        tokio::task::spawn_blocking(told).await.unwrap()
+    };
+    let told: serde_json::Value = serde_json::from_str(&explain("s", "json").await).unwrap();
+    assert_eq!((&told["directory"]["answer"], &told["chain"][0]["name"]), (&"placed".into(), &"backup".into()), "{told}");
+    assert_eq!(told["endpoint_metadata"]["selected_endpoint"], "10.0.0.1:80");
+    let told = explain("s", "text").await;
+    assert!(told.contains("1. backup") && told.contains("lives in group backup: first"), "{told}");
+    let told = explain("other", "text").await;
+    assert!(told.contains("1. both") && told.contains("the directory does not know it"), "{told}");
+    drop(directory);
+    assert!(explain("s", "text").await.contains("no answer from the directory (unreachable)"));
 }
 
 #[test]

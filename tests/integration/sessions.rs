@@ -8,7 +8,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Barrier, Semaphore, oneshot};
 
 use crate::catalog::Home;
 use crate::grpc::{self, Stream, decision};
@@ -108,19 +108,23 @@ fn body() -> Vec<u8> {
 async fn crowd(mood: Mood, settings: &[(&str, &str)], results: &[&str]) -> Cascade {
     let (home, town) = (Home::with_catalog("one"), directory(mood).await);
     let cascade = cascade(&home, &town, settings).await;
-    let start = Instant::now();
-    let mut clients = tokio::task::JoinSet::new();
+    let (mut clients, all_are_here) = (tokio::task::JoinSet::new(), Arc::new(Barrier::new(STREAMS + 1)));
     for connection in 0..STREAMS / PER_CONNECTION {
         let channel = grpc::connect(&cascade.listen().await).await;
         for stream in 0..PER_CONNECTION {
-            let (channel, session) = (channel.clone(), format!("{connection}-{stream}"));
+            let (channel, session, all_are_here) = (channel.clone(), format!("{connection}-{stream}"), all_are_here.clone());
             clients.spawn(async move {
-                let mut stream = Stream::open(&channel).await.unwrap();
-                let [_, answer] = stream.buffered(&[("x-session-id", &session)], body()).await;
-                decision(&answer)
+                let mut stream = Stream::begin(&channel, &[("x-session-id", &session)]).await;
+                all_are_here.wait().await;
+                stream.send(grpc::whole_body(body())).await;
+                decision(&stream.answer().await.unwrap().unwrap())
             });
         }
     }
+    eventually("all at once", async || (cascade.metric("cascade_streams_in_flight").await == Some(STREAMS as f64)).then_some(()))
+        .await;
+    all_are_here.wait().await;
+    let start = Instant::now();
     assert!(clients.join_all().await.iter().all(|decision| decision == "override model_chain"));
     assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
     eventually("no stream is left", async || (cascade.metric("cascade_streams_in_flight").await == Some(0.0)).then_some(()))
@@ -194,6 +198,29 @@ async fn a_late_answer_fills_the_cache_though_its_stream_is_gone() {
     next.buffered(&headers, body()).await;
     assert_eq!(town.asked(), 1);
     assert_eq!(cascade.metric("cascade_session_lookups_total{result=\"placed\"}").await, Some(2.0));
+}
+
+#[tokio::test]
+async fn the_deadline_ends_the_wait_and_the_late_answer_fills_the_cache() {
+    let (home, town) = (Home::with_catalog("one"), directory(Mood::Silent).await);
+    // Nothing but the deadline ends this wait in time.
+    let cascade = cascade(&home, &town, &[("SESSION__TIMEOUT", "1h"), ("LIMITS__DECISION_DEADLINE", "50ms")]).await;
+    let channel = grpc::connect(&cascade.listen().await).await;
+    let ask = async || {
+        let [_, answer] = Stream::open(&channel).await.unwrap().buffered(&[("x-session-id", "s")], body()).await;
+        assert_eq!(decision(&answer), "override model_chain");
+    };
+    let lookups = async |result| cascade.metric(&format!("cascade_session_lookups_total{{result=\"{result}\"}}")).await;
+    ask().await;
+    assert_eq!(lookups("deadline").await, Some(1.0));
+    town.speak.add_permits(1);
+    let remembered = async || cascade.metric("cascade_session_cache_entries").await == Some(1.0);
+    eventually("the late answer", async || remembered().await.then_some(())).await;
+    assert_eq!(cascade.get("/healthz").await.json()["sessions"]["cached"], 1);
+    ask().await;
+    assert_eq!((lookups("placed").await, town.asked()), (Some(1.0), 1));
+    assert_eq!(cascade.metric("cascade_session_lookup_seconds_count").await, Some(1.0));
+    assert!(cascade.metric("cascade_session_lookup_seconds_sum").await >= Some(0.05), "the whole time that it took");
 }
 
 #[tokio::test]

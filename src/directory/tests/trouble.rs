@@ -140,3 +140,60 @@ async fn the_settings_make_the_directory() {
         (&json!("http"), &json!("failing"), &json!("refused"))
     );
 }
+
+/// The address of a server that answers everything like this.
+async fn answering(answer: impl Fn() -> Response + Clone + Send + Sync + 'static) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Router::new().fallback(move || std::future::ready(answer()));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    format!("http://{address}/s")
+}
+
+#[tokio::test]
+async fn an_answer_over_the_limit_is_not_read_to_its_end() {
+    use axum::body::{Body, Bytes};
+    use futures_util::stream;
+    // A little more than is read, and then nothing: whoever waits for the rest hears of no garbage, but of a timeout.
+    let chunks = || stream::iter(std::iter::repeat_n(Ok::<_, std::convert::Infallible>(Bytes::from_static(&[b' '; 4096])), 17));
+    let url = answering(move || Body::from_stream(stream::StreamExt::chain(chunks(), stream::pending())).into_response()).await;
+    let http = Http::new(PATIENCE).unwrap();
+    assert_eq!(http.look_up(&url).answer().await, Answer::Unavailable(Fault::Garbage));
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let (web, url) = Web::open().await;
+    web.tell("/s", 200, r#"{"selected_backend":"b"}"#);
+    let elsewhere = format!("{url}/s");
+    let moved = answering(move || (StatusCode::FOUND, [("location", elsewhere.clone())]).into_response()).await;
+    let http = Http::new(PATIENCE).unwrap();
+    assert_eq!(http.look_up(&moved).answer().await, Answer::Unavailable(Fault::Refused));
+    assert_eq!(web.asked(), 0);
+}
+
+#[tokio::test]
+async fn that_nobody_knows_a_session_is_remembered_for_a_while() {
+    let (web, url) = Web::open().await;
+    let http = Arc::new(Http::new(PATIENCE).unwrap());
+    let patient = cached(http.clone(), &Session { negative_ttl: PATIENCE, ..settings() });
+    for _ in 0..3 {
+        assert_eq!(patient.look_up(&url).answer().await, Answer::Unknown);
+    }
+    assert_eq!(web.asked(), 1);
+    let hasty = cached(http, &Session { negative_ttl: Duration::from_millis(20), ..settings() });
+    until("it is asked for again", async || {
+        hasty.look_up(&url).answer().await;
+        web.asked() == 3
+    })
+    .await;
+}
+
+#[test]
+fn no_more_is_remembered_than_there_is_room_for() {
+    for capacity in [1, 100, 1000] {
+        let memory = Memory::new(capacity, PATIENCE, PATIENCE);
+        (0..10_000).for_each(|session| memory.put(&format!("s{session}"), &Answer::Unknown));
+        assert!((1..=capacity).contains(&memory.len()), "{} of {capacity}", memory.len());
+    }
+}

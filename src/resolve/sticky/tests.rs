@@ -163,3 +163,31 @@ fn a_repeat_of_a_group_takes_the_next_choice_and_starts_over_in_the_end() {
         assert!(clusters(seed, placed).starts_with("ab"));
     }
 }
+
+#[test]
+fn a_decision_draws_for_its_tenant_and_its_model() {
+    let text = "version: 1\npriority_groups: {g: {clusters: [{cluster_name: a, weight: 1}, {cluster_name: b, weight: 1}]}}\n\
+                models: {m: {chain: [g], aliases: [alias]}, n: {chain: [g]}}\ntenants: {one: {}, other: {}}\n\
+                defaults: {missing_tenant: anonymous}\n";
+    let snapshot = compile(&[SourceFile::new("catalog.yaml", text)]).unwrap().snapshot;
+    let mut rules = Rules::default();
+    rules.policy.sticky = true;
+    // The choices of 64 sessions, and their numbers for `sticky_header`.
+    let choices = |tenant: &str, model: &str| {
+        let (tenant, model) = (Some(tenant.to_owned()), Some(model.to_owned()));
+        let question = Question { model, tenant, session: Some("s".to_owned()), ..Question::default() };
+        let choice = |seed| {
+            let state = State { seed: Some(seed), ..State::default() };
+            let told = explain_with(&snapshot, &rules, &question, Seen::well(), &|_| String::new(), &|_| state.clone());
+            (told.resolution.chain[0].clusters[0].0, told.resolution.number)
+        };
+        (0..64).map(choice).collect::<Vec<_>>()
+    };
+    let (own, split) = (choices("one", "m"), |list: &[_]| list.iter().map(|(cluster, _)| *cluster).collect::<Vec<ClusterId>>());
+    assert_eq!(own, choices("one", "alias"), "a model is one model under all its names");
+    for (tenant, model) in [("other", "m"), ("", "m"), ("one", "n")] {
+        let others = choices(tenant, model);
+        assert_ne!(split(&own), split(&others), "{tenant} {model}");
+        assert!(own.iter().zip(&others).all(|(own, other)| own.1 != other.1), "{tenant} {model}");
+    }
+}
