@@ -82,7 +82,7 @@ impl Reader {
             Found::Nothing => wanted.body(limits, plan.on_duplicate_key, ""),
             Found::Unusable => Body::Unreadable("the body's content-encoding is not clear"),
         };
-        Self {
+        let mut reader = Self {
             model,
             tenant,
             session,
@@ -95,7 +95,11 @@ impl Reader {
             rest_known_at: None,
             trouble: None,
             ended: false,
+        };
+        if matches!(reader.body, Body::Unreadable(_)) && reader.reads_for_the_session_alone() {
+            reader.go_without_the_session();
         }
+        reader
     }
 
     /// True if the head alone decides: no body byte can change a needed field.
@@ -113,8 +117,10 @@ impl Reader {
         // The limit is on what is read to find the fields. Once they are known the rest goes by in constant memory, and a second
         // `model` must not hide behind the limit.
         if self.read > self.max_body && !self.is_ready() {
-            self.trouble = Some(Trouble::TooLarge);
-            return;
+            self.cut(Trouble::TooLarge);
+            if self.trouble.is_some() {
+                return;
+            }
         }
         let result = match &mut self.body {
             Body::Ignored => Ok(()),
@@ -146,18 +152,36 @@ impl Reader {
         self.note(result);
     }
 
-    /// The rest of the body will never come, or is not waited for: what is known has to do.
+    /// The rest of the body will never come, or is not waited for: what is known has to do. A session that is missing is no trouble: a
+    /// request without one is decided like any other.
     pub fn cut(&mut self, trouble: Trouble) {
+        if !self.is_ready() && self.knows_the_rest() {
+            // What still comes is watched, as behind any decision.
+            self.needs.session = false;
+            return;
+        }
         if !self.is_ready() && self.trouble.is_none() {
             self.trouble = Some(trouble);
         }
         self.ended = true;
     }
 
+    /// True if nothing but a session could be in the body.
+    fn reads_for_the_session_alone(&self) -> bool {
+        self.model.candidates.is_empty() && self.tenant.candidates.is_empty()
+    }
+
+    fn go_without_the_session(&mut self) {
+        self.needs.session = false;
+        self.session.candidates.clear();
+        self.body = Body::Ignored;
+    }
+
     /// The first thing that went wrong counts: nothing is read behind what is no body, so that a key that stood twice came before it.
     fn note(&mut self, result: Result<(), Failure>) {
         match result {
             _ if self.has_duplicate() => self.trouble = Some(Trouble::DuplicateKey),
+            Err(_) if self.reads_for_the_session_alone() => self.go_without_the_session(),
             Err(Failure::Malformed(why)) => self.trouble = Some(Trouble::Malformed(why)),
             Err(Failure::TooLarge) => self.trouble = Some(Trouble::TooLarge),
             Ok(()) => {}

@@ -166,6 +166,47 @@ fn a_cut_body_is_trouble_only_if_something_is_still_missing() {
 }
 
 #[test]
+fn what_keeps_a_session_from_being_read_is_no_trouble() {
+    const LZ4: (&str, &str) = ("content-encoding", "lz4");
+    let plan = Plan { session: vec![pointer("/session"), header("x-session-id")], ..Plan::default() };
+    let needs = Needs { tenant: false, session: true };
+    let limits = Limits { max_body: 100, session_scan: 200, ..Limits::default() };
+    let long = "x".repeat(100);
+    let by_path = "/openai/deployments/m/chat/completions";
+    for (path, headers, chunks, cut) in [
+        // Cut: the client is slow, Envoy's buffer is full, or the mode is too late.
+        ("/v1/responses", &[JSON][..], vec![r#"{"model":"m","messages":["#], true),
+        (by_path, &[JSON], vec![], true),
+        (by_path, &[JSON], vec![r#"{"messages":["#], true),
+        // Too large, and more that is not waited for.
+        ("/v1/responses", &[JSON], vec![r#"{"model":"m","input":""#, &long], false),
+        // No body that could be read, where all else is known without it.
+        (by_path, &[JSON, LZ4], vec![r#"{"session":"s"}"#], false),
+        (by_path, &[JSON], vec![r#"{"messages":[}"#, "x"], false),
+    ] {
+        let mut reader = Reader::new(&request(path, headers, None), &plan, needs, &limits);
+        chunks.iter().for_each(|chunk| reader.push(chunk.as_bytes()));
+        if cut {
+            assert!(!reader.is_ready(), "{chunks:?}");
+            reader.cut(Trouble::Deadline);
+        }
+        let facts = reader.facts().0;
+        assert_eq!((facts.model, facts.trouble, facts.session), (value("m"), None, None), "{path} {chunks:?}");
+        assert!(reader.is_ready() && !reader.knows_the_session(false, false));
+    }
+    // A header may still have one.
+    let mut reader = Reader::new(&request(by_path, &[JSON, LZ4, ("x-session-id", "s")], None), &plan, needs, &limits);
+    assert_eq!((reader.needs_no_body(), reader.facts().0.session.as_deref()), (true, Some("s")));
+    reader.finish();
+    // And a second model behind the cut is seen.
+    let mut reader = Reader::new(&request("/v1/responses", &[JSON], None), &plan, needs, &limits);
+    reader.push(br#"{"model":"m","messages":["#);
+    reader.cut(Trouble::Deadline);
+    reader.push(br#"],"model":"n""#);
+    assert!(reader.has_duplicate());
+}
+
+#[test]
 fn a_session_is_waited_for_so_far_and_no_further() {
     let plan = Plan { session: vec![pointer("/session")], ..Plan::default() };
     let needs = Needs { tenant: false, session: true };
