@@ -1,6 +1,6 @@
 //! A session directory to try Cascade with: `PUT` remembers the body, `GET` gives it back or says 404, `DELETE` forgets it. It
-//! keeps everything in memory and asks nobody who they are. With ports after its address it also plays the endpoints of
-//! `examples/envoy/sessions.yaml`: each answers everything with its own port.
+//! keeps everything in memory and asks nobody who they are. With ports after its address it also plays the endpoints of the
+//! configurations in `examples/envoy`: each answers everything with its own port.
 //!
 //!   cargo run --example session_directory [ADDRESS [PORT...]]
 
@@ -22,7 +22,7 @@ A session directory to try Cascade with: PUT remembers the body under its path, 
 Usage: session_directory [ADDRESS [PORT...]]
 
   ADDRESS  where it listens, 127.0.0.1:8099 if none is given
-  PORT     it also plays the endpoints of examples/envoy/sessions.yaml at these ports";
+  PORT     it also plays the providers of examples/envoy/*.yaml at these ports";
 
 type Placements = Arc<Mutex<HashMap<String, Vec<u8>>>>;
 

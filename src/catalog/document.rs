@@ -70,7 +70,7 @@ static CLUSTER: Shape = Shape::Record(&Record {
         field(
             "path_prefix",
             PATH_PREFIX,
-            "How paths begin at this provider where that differs from the gateway: the upstream role rewrites each attempt.",
+            "How paths begin at this provider where that differs from the gateway: Cascade rewrites each attempt (docs/attempts.md).",
         ),
         field("drained", Shape::Bool, "True takes this cluster out of every chain.").default("false"),
     ],

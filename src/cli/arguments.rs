@@ -78,7 +78,8 @@ pub(super) struct Serve {
 /// Say whether a catalog is good, and what is wrong with it.
 ///
 /// Finds all problems at once, each with file, line, column, a stable code and a hint, and runs the tests and invariants that the
-/// catalog holds. `cascade serve` accepts exactly what `check` accepts.
+/// catalog holds. `cascade serve` accepts exactly the catalogs that `check` accepts. The files of secrets that settings name
+/// are of the machine that serves: `serve` does not start with a bad one, `check` only warns.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

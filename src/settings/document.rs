@@ -156,7 +156,7 @@ const SESSION: Shape = Shape::Record(&Record {
             .example("\"http://directory.internal/s/{tenant}/{model}/{session}\""),
         field("key", Shape::Text, "The key in Redis.").default("\"cascade:session:{tenant}/{model}/{session}\""),
         field("timeout", Shape::Duration, "How long an answer is awaited.").default("\"50ms\""),
-        field("ttl", Shape::Duration, "How long an answer is remembered.").default("\"30s\""),
+        field("ttl", Shape::Duration, "How long an answer is believed that has no `ttl_seconds`; with `learn`, also how long what was learned is remembered.").default("\"30s\""),
         field("negative_ttl", Shape::Duration, "How long it is remembered that a session is unknown.").default("\"1s\""),
         field("capacity", Shape::Integer(1, 100_000_000), "How many answers are remembered.").default("100000"),
         field("learn", Shape::Bool, "True remembers what served a session, and sends it back there. Needs `feedback.enabled`.")

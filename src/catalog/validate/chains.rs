@@ -46,8 +46,12 @@ fn models(context: &mut Context<'_>) {
                 "add the model to `clusters.*.models`, or change its chain",
             );
         } else if !any(&|cluster| serves(cluster, Some(id)) && cluster.drain.is_none()) {
-            let message = format!("every cluster in the chain of `{name}` is drained: requests get `no_cluster_left`");
-            context.warn("model-drained", &model.place, message, "put one of them back with `drained: false`");
+            let message = format!(
+                "every cluster in the chain of `{name}` is drained: requests get `no_cluster_left` and, unless refused, go to Envoy's \
+                 static chain, which may hold what is drained"
+            );
+            let hint = "put one of them back with `drained: false`, or refuse such requests with `fail: closed`";
+            context.warn("model-drained", &model.place, message, hint);
         }
         let length = groups_of(&model.chain)
             .filter(|(group, _)| usable(snapshot, snapshot.group(*group), |cluster| serves(cluster, Some(id))))
