@@ -1,5 +1,5 @@
 //! The shipped Envoy configurations, run as they are: only the ports are others, so that tests can run side by side, and Envoy waits
-//! longer for an answer, since what is shown here is who serves, not how busy the machine is.
+//! longer for an answer and for Cascade's health, since what is shown here is who serves, not how busy the machine is.
 
 use std::fs;
 use std::path::Path;
@@ -28,10 +28,15 @@ pub fn with_port(yaml: &str, from: u16, to: u16) -> String {
     yaml.replace(&from, &to)
 }
 
+/// The example with an Envoy that waits.
+pub fn patient(name: &str) -> String {
+    let yaml = example(name).replace("message_timeout: 0.5s", "message_timeout: 10s");
+    ["0.2s", "0.5s"].into_iter().fold(yaml, |yaml, timeout| yaml.replace(&format!("- {{timeout: {timeout},"), "- {timeout: 10s,"))
+}
+
 /// The example on ports of Envoy's choice, with providers that all answer 200.
 pub async fn prepare(name: &str) -> (String, Vec<Provider>) {
-    let patient = example(name).replace("message_timeout: 0.5s", "message_timeout: 10s");
-    let mut yaml = with_port(&with_port(&patient, 10000, 0), 9901, 0);
+    let mut yaml = with_port(&with_port(&patient(name), 10000, 0), 9901, 0);
     let mut providers = Vec::new();
     for (cluster, port) in PROVIDERS {
         let provider = ok(Provider::answering(cluster, 200).await);
@@ -151,6 +156,35 @@ async fn the_full_example_learns_from_attempts_and_renames_models_beside_a_crede
     ok(eventually("requests that go past the limited provider", LIMIT, past_it).await);
     let clusters = ok(serve.admin(Request::get("/clusters")).await).text();
     assert!(clusters.contains("rate_limited") && clusters.contains("gpt-4o"), "the token came back: {clusters}");
+}
+
+/// All attempts share one set of headers: without the example's filter the key of one cluster would go along to the next.
+#[tokio::test]
+async fn the_full_example_shows_no_provider_the_clients_credential_or_that_of_the_provider_before_it() {
+    let scratch = ok(Scratch::new());
+    let catalog = "version: 1\npriority_groups:\n  a: {clusters: [{cluster_name: anthropic_main, weight: 1}]}\n  \
+                   o: {clusters: [{cluster_name: openai_primary, weight: 1}]}\nmodels: {m: {chain: [a, o]}}\n";
+    let catalog = ok(scratch.write("catalog.yaml", catalog));
+    let serve = ok(Serve::start(Path::new(CASCADE), scratch.path(), &["--catalog", catalog.to_str().unwrap()]).await);
+    let (yaml, providers) = prepare("full").await;
+    let by_path = serve.grpc().to_string().replace("unix:", "{pipe: {path: ") + "}}";
+    let yaml = yaml.replace("{socket_address: {address: 127.0.0.1, port_value: 50051}}", &by_path);
+    let envoy = ok(Envoy::start_with(&yaml).await);
+    let provider = |name: &str| providers.iter().find(|provider| provider.name() == name).unwrap();
+    provider("anthropic_main").answer_status(503);
+
+    let mut request = Request::post("/v1/chat/completions", r#"{"model":"m"}"#).header("authorization", "Bearer client");
+    for name in ["x-api-key", "api-key", "x-goog-api-key"] {
+        request = request.header(name, "client");
+    }
+    assert_eq!(ok(envoy.send(request).await).1.to_string(), "anthropic_main(503) openai_primary(200)");
+    for (name, key) in [("anthropic_main", Some("replace-me")), ("openai_primary", None)] {
+        let seen = provider(name).seen().pop().unwrap();
+        assert_eq!(seen.header("x-api-key"), key, "{name}");
+        for gone in ["authorization", "api-key", "x-goog-api-key"] {
+            assert_eq!(seen.header(gone), None, "{name} saw {gone}");
+        }
+    }
 }
 
 // Fact 38

@@ -182,6 +182,24 @@ async fn a_client_slower_than_body_wait_goes_to_the_static_chain_and_its_bytes_a
 }
 
 #[tokio::test]
+async fn a_slow_client_whose_model_is_known_is_decided_without_the_session_that_did_not_come() {
+    let settings = "session: {sticky: true}\nlimits: {body_wait: 300ms}\n";
+    let town = Town::found(settings, |setup| setup.body_mode = BodyMode::FullDuplexStreamed).await;
+    let request = Request::post("/v1/chat/completions", r#"{"model":"m","messages":[]}"#);
+    let body = request.body.clone();
+    let (id, mut sending) = ok(town.envoy.begin(request, Some(body.len())).await);
+    let (model, rest) = body.split_at(body.len() - 5);
+    sending.write(model).await;
+    ok(town.envoy.stat_reaches("cluster.a.upstream_rq_total", 1).await);
+    sending.write(rest).await;
+    let response = ok(sending.response().await);
+
+    let trail = ok(town.envoy.trail(&id).await);
+    assert_eq!((response.status, trail.to_string().as_str()), (200, "a(200)"));
+    assert_eq!(trail.decision["reason"], "model_chain");
+}
+
+#[tokio::test]
 async fn a_client_that_leaves_is_counted_and_leaves_nothing_behind() {
     for mode in [BodyMode::Buffered, BodyMode::FullDuplexStreamed] {
         let town = Town::found("", move |setup| setup.body_mode = mode).await;

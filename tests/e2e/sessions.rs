@@ -9,7 +9,7 @@ use cascade::lab::{Endpoint, Envoy, Provider, Reply, Request, Scratch, Serve, en
 use cascade::metadata::MAX_LEVELS;
 
 use crate::cases::CASCADE;
-use crate::examples::{example, with_port};
+use crate::examples::{example, patient, with_port};
 use crate::gateway::ok;
 
 /// Endpoints by cluster, and the ports they have in the example.
@@ -47,8 +47,7 @@ impl Pool {
         let arguments = ["--config", config.to_str().unwrap(), "--catalog", &catalog];
         let serve = ok(Serve::start(Path::new(CASCADE), scratch.path(), &arguments).await);
 
-        let mut yaml = with_port(&with_port(&example("sessions"), 10000, 0), 9901, 0)
-            .replace("message_timeout: 0.5s", "message_timeout: 5s");
+        let mut yaml = with_port(&with_port(&patient("sessions"), 10000, 0), 9901, 0);
         let mut endpoints = Vec::new();
         for (name, port) in ENDPOINTS {
             let endpoint = ok(Provider::answering(name, 200).await);
