@@ -66,6 +66,8 @@ pub struct Sessions {
     cache: Option<Arc<Cached>>,
     /// While `session.learn` is on.
     learning: Option<Learning>,
+    /// `session.learn_endpoint`.
+    pub learns_endpoints: bool,
 }
 
 impl Sessions {
@@ -75,7 +77,7 @@ impl Sessions {
     /// # Errors
     /// A client cannot be made.
     pub fn open(settings: &Session, metrics: &Arc<Metrics>) -> Result<Option<Self>, String> {
-        let Session { capacity, ttl, negative_ttl, timeout, learn, .. } = *settings;
+        let Session { capacity, ttl, negative_ttl, timeout, learn, learn_endpoint: learns_endpoints, .. } = *settings;
         let memory = || Arc::new(Memory::new(capacity, ttl, negative_ttl));
         let learning = |memory| Learning::new(memory, ttl, Arc::clone(metrics));
         let cached = |remote, memory| Arc::new(Cached::new(remote, memory, settings, Arc::clone(metrics)));
@@ -84,19 +86,33 @@ impl Sessions {
             settings::Directory::Memory(template) => {
                 let memory = memory();
                 let learning = learn.then(|| learning(Arc::clone(&memory)));
-                Self { kind: "memory", asked: memory, template: template.clone(), cache: None, learning }
+                Self { kind: "memory", asked: memory, template: template.clone(), cache: None, learning, learns_endpoints }
             }
             settings::Directory::Http(template) => {
                 let cached = cached(Arc::new(Http::new(timeout)?), memory());
                 // The directory's answers stay apart from what is learned: it has the first word.
                 let learning = learn.then(|| learning(memory()).apart());
-                Self { kind: "http", asked: cached.clone(), template: template.clone(), cache: Some(cached), learning }
+                Self {
+                    kind: "http",
+                    asked: cached.clone(),
+                    template: template.clone(),
+                    cache: Some(cached),
+                    learning,
+                    learns_endpoints,
+                }
             }
             settings::Directory::Redis { url, key } => {
                 let (redis, memory) = (Redis::new(url, timeout, ttl)?, memory());
                 let cached = cached(Arc::new(redis.clone()), Arc::clone(&memory));
                 let learning = learn.then(|| learning(memory).shared(redis, timeout));
-                Self { kind: "redis", asked: cached.clone(), template: key.clone(), cache: Some(cached), learning }
+                Self {
+                    kind: "redis",
+                    asked: cached.clone(),
+                    template: key.clone(),
+                    cache: Some(cached),
+                    learning,
+                    learns_endpoints,
+                }
             }
         }))
     }

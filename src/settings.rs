@@ -111,6 +111,8 @@ pub struct Session {
     pub capacity: u64,
     /// What served a session is remembered. There is a directory then, and feedback is on.
     pub learn: bool,
+    /// Its address too.
+    pub learn_endpoint: bool,
     pub on_unavailable: OnTrouble,
 }
 
@@ -245,6 +247,7 @@ impl Default for Session {
             negative_ttl: Duration::from_secs(1),
             capacity: 100_000,
             learn: false,
+            learn_endpoint: false,
             on_unavailable: OnTrouble::PassThrough,
         }
     }

@@ -22,7 +22,8 @@ impl Learner {
     pub(super) fn served(&self, snapshot: &Snapshot, session: &token::Session, attempt: &Attempt<'_>, entry: &HttpLogEntry) {
         let (tenant, model) = (session.tenant.as_deref(), session.model.as_deref());
         let Some(key) = self.sessions.template.fill(tenant, model, &session.id) else { return };
-        let endpoint = entry.endpoint().map(|endpoint| endpoint.to_string());
+        let endpoint = if self.sessions.learns_endpoints { entry.endpoint() } else { None };
+        let endpoint = endpoint.map(|endpoint| endpoint.to_string());
         if self.sessions.knows(&key, attempt.cluster, endpoint.as_deref()) {
             return;
         }

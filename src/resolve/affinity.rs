@@ -64,7 +64,12 @@ pub fn names_of(snapshot: &Snapshot, tenant: Option<&str>, model: Option<&str>, 
 /// Puts the placement's backend first. False if it names one that the chain does not hold: then nothing of the placement counts,
 /// since its endpoints are of that backend.
 pub fn place(snapshot: &Snapshot, steps: &mut Vec<Step>, placement: &Placement, trace: &mut impl Trace) -> bool {
-    let Some(backend) = placement.backend.as_deref() else { return true };
+    let Some(backend) = placement.backend.as_deref() else {
+        trace.consider(|| {
+            said(placement, format_args!("names no group and no cluster: the chain as it is, with its endpoint or metadata"))
+        });
+        return true;
+    };
     let is_named = |step: &Step| !placement.learned && snapshot.group(step.group).name.as_str() == backend;
     if let Some(at) = steps.iter().position(is_named) {
         move_to_front(steps, at);

@@ -19,8 +19,8 @@ pub fn of(snapshot: &Snapshot, resolution: &Resolution) -> Map<String, Value> {
     entries.extend(placement.metadata.as_deref().cloned());
     entries.extend(model.iter().filter(|entry| placement.metadata.as_deref() != Some(*entry)).cloned());
     let mut fields = endpoint_metadata(&entries);
-    // Nobody said that the learned one's cluster reads it. Alone it harms none; beside entries it would become part of each, and
-    // a subset's own fallback policy counts only where the keys are its selector's.
+    // Nobody said that the learned one's cluster reads it. Beside entries it would become part of each, and a subset's own fallback
+    // policy counts only where the keys are its selector's.
     if let Some(endpoint) = placement.endpoint.as_ref().filter(|_| !placement.learned || entries.is_empty()) {
         fields.insert("selected_endpoint".to_owned(), Value::String(endpoint.to_string()));
     }

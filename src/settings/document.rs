@@ -154,12 +154,14 @@ const SESSION: Shape = Shape::Record(&Record {
         field("sticky", Shape::Bool, "True keeps a session on one cluster of each group.").default("false"),
         field("url", Shape::Text, "The directory's URL; `{tenant}`, `{model}` and `{session}` are percent-encoded.")
             .example("\"http://directory.internal/s/{tenant}/{model}/{session}\""),
-        field("key", Shape::Text, "The key in Redis.").default("\"cascade:session:{tenant}/{model}/{session}\""),
+        field("key", Shape::Text, "The key in Redis, and in memory.").default("\"cascade:session:{tenant}/{model}/{session}\""),
         field("timeout", Shape::Duration, "How long an answer is awaited.").default("\"50ms\""),
         field("ttl", Shape::Duration, "How long an answer is believed that has no `ttl_seconds`; with `learn`, also how long what was learned is remembered.").default("\"30s\""),
         field("negative_ttl", Shape::Duration, "How long it is remembered that a session is unknown.").default("\"1s\""),
         field("capacity", Shape::Integer(1, 100_000_000), "How many answers are remembered.").default("100000"),
         field("learn", Shape::Bool, "True remembers what served a session, and sends it back there. Needs `feedback.enabled`.")
+            .default("false"),
+        field("learn_endpoint", Shape::Bool, "With `learn`, true remembers the address as well: for clusters under `override_host`.")
             .default("false"),
         field("on_unavailable", Shape::Choice(&["continue", "reject"]), "For a directory that does not answer.")
             .default("\"continue\""),

@@ -77,7 +77,7 @@ extract:
   on_malformed_body: reject
   on_duplicate_key: last
 limits: {max_body: 1MiB, max_decompressed: 2MiB, max_depth: 64, session_scan: 1KiB, body_wait: 2s, decision_deadline: 20ms}
-session: {directory: none, sticky: false, url: "http://d/{session}", key: k, timeout: 50ms, ttl: 30s, negative_ttl: 1s, capacity: 100000, learn: false, on_unavailable: continue}
+session: {directory: none, sticky: false, url: "http://d/{session}", key: k, timeout: 50ms, ttl: 30s, negative_ttl: 1s, capacity: 100000, learn: false, learn_endpoint: false, on_unavailable: continue}
 feedback: {enabled: true, log_name: attempts, statuses: [429, 529], consecutive_failures: 5, cooldown: 20s, max_cooldown: 1h, share: none}
 server: {drain: 1s, max_concurrent_streams: 100, max_message: 3MiB}
 secret_file: /etc/cascade/secret

@@ -23,7 +23,9 @@ async fn learned(pool: &Pool, times: f64) {
 // Facts 22 to 24 and 28
 #[tokio::test]
 async fn a_session_that_nobody_knows_comes_back_to_the_endpoint_that_served_it() {
-    let pool = Pool::open(", learn: true, ttl: 10m, negative_ttl: 1ms\nfeedback: {enabled: true}\n", |yaml| yaml).await;
+    let pool =
+        Pool::open(", learn: true, learn_endpoint: true, ttl: 10m, negative_ttl: 1ms\nfeedback: {enabled: true}\n", |yaml| yaml)
+            .await;
     // Round robin spreads what nobody has seen yet over both.
     let mut homes = HashMap::new();
     for session in ["s1", "s2", "s3", "s4"] {
@@ -57,7 +59,7 @@ async fn a_session_that_nobody_knows_comes_back_to_the_endpoint_that_served_it()
 // Facts 22 and 28
 #[tokio::test]
 async fn a_session_whose_endpoint_is_dead_lives_at_the_one_that_serves_it_instead() {
-    let settings = ", learn: true, ttl: 48s, negative_ttl: 1ms\nfeedback: {enabled: true, consecutive_failures: 1000}\n";
+    let settings = ", learn: true, learn_endpoint: true, ttl: 48s, negative_ttl: 1ms\nfeedback: {enabled: true, consecutive_failures: 1000}\n";
     let mut pool = Pool::open(settings, |yaml| yaml).await;
     let home = pool.send("assistant", "s").await.1;
     learned(&pool, 1.0).await;

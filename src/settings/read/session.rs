@@ -24,6 +24,7 @@ impl Reader<'_> {
             negative_ttl: self.duration("session.negative_ttl").unwrap_or(default.negative_ttl),
             capacity: self.integer("session.capacity").unwrap_or(default.capacity),
             learn,
+            learn_endpoint: self.learn_endpoint(learn),
             on_unavailable: match self.text("session.on_unavailable") {
                 Some("reject") => OnTrouble::Reject,
                 _ => default.on_unavailable,
@@ -56,6 +57,15 @@ impl Reader<'_> {
             self.warn("random-secret", "session.learn", warning, "give every replica the same `secret_file`");
         }
         true
+    }
+
+    fn learn_endpoint(&mut self, learn: bool) -> bool {
+        let is_on = self.is_on("session.learn_endpoint");
+        if is_on && !learn {
+            let message = "`session.learn_endpoint` needs `session.learn: true`: it says what else is remembered";
+            self.fault("learns-nothing", "session.learn_endpoint", message);
+        }
+        is_on
     }
 
     fn directory(&mut self, learn: bool) -> Option<Directory> {

@@ -42,6 +42,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("session: {directory: http, url: \"ftp://d/{session}\"}\n", "bad-value 1:33"),
     ("session: {learn: true}\n", "learns-nothing 1:18"),
     ("session: {learn: true}\nfeedback: {enabled: true}\npublish: {decision_header: \"\"}\n", "learns-nothing 3:28"),
+    ("session: {learn_endpoint: true}\n", "learns-nothing 1:27"),
     ("session: {learn: true, ttl: 0s}\nfeedback: {enabled: true}\n", "learns-nothing 1:29"),
     (
         "session: {learn: true, directory: http, url: \"http://d/{session}\"}\nfeedback: {enabled: true}\nextract: {tenant: [{value: t}]}\n",
