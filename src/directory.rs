@@ -2,6 +2,7 @@
 //! directory knows keys and placements; which requests ask, and what comes of an answer, is decided elsewhere.
 
 mod cached;
+mod failure;
 mod flight;
 mod http;
 mod learning;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 pub use self::cached::Cached;
+pub use self::failure::Failure;
 pub use self::http::Http;
 use self::learning::Learning;
 pub use self::learning::Served;
@@ -54,6 +56,21 @@ impl Lookup {
 /// One that can be asked.
 pub trait Directory: Debug + Send + Sync {
     fn look_up(&self, key: &str) -> Lookup;
+}
+
+/// One somewhere else: it may give no answer, and then says why.
+pub trait Remote: Debug + Send + Sync {
+    fn ask(&self, key: &str) -> Asking;
+}
+
+/// What a remote directory is about to say.
+pub type Asking = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send>>;
+
+impl<R: Remote> Directory for R {
+    fn look_up(&self, key: &str) -> Lookup {
+        let asking = self.ask(key);
+        Lookup::Pending(Box::pin(async { asking.await.unwrap_or_else(|failure| Answer::Unavailable(failure.fault)) }))
+    }
 }
 
 /// The directory of the settings and the keys it is asked by.
@@ -102,9 +119,9 @@ impl Sessions {
                 }
             }
             settings::Directory::Redis { url, key } => {
-                let (redis, memory) = (Redis::new(url, timeout, ttl)?, memory());
+                let (redis, memory, place) = (Redis::new(url, timeout, ttl)?, memory(), settings.directory.place());
                 let cached = cached(Arc::new(redis.clone()), Arc::clone(&memory));
-                let learning = learn.then(|| learning(memory).shared(redis, timeout));
+                let learning = learn.then(|| learning(memory).shared(redis, timeout, place));
                 Self {
                     kind: "redis",
                     asked: cached.clone(),

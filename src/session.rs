@@ -13,6 +13,8 @@ use crate::metadata::is_too_deep;
 
 /// The longest answer that is read, in bytes.
 pub const MAX_ANSWER: usize = 64 * 1024;
+/// What is said of a longer one.
+pub const TOO_LONG: &str = "it is longer than 64 KiB";
 /// More addresses than any failover needs.
 const MAX_ADDRESSES: usize = 16;
 /// A year: longer is a slip, and clocks must be able to add it.
@@ -126,42 +128,48 @@ impl Placement {
 }
 
 /// Reads a directory's answer. One that names nothing is a session that nobody holds.
-#[must_use]
-pub fn parse(bytes: &[u8]) -> Answer {
-    let garbage = Answer::Unavailable(Fault::Garbage);
+///
+/// # Errors
+/// It is none: what is wrong with it, in words that hold nothing of it.
+pub fn read(bytes: &[u8]) -> Result<Answer, &'static str> {
     if bytes.len() > MAX_ANSWER {
-        return garbage;
+        return Err(TOO_LONG);
     }
-    let Ok(Value::Object(mut answer)) = serde_json::from_slice(bytes) else { return garbage };
+    let Ok(Value::Object(mut answer)) = serde_json::from_slice(bytes) else { return Err("it is no JSON object") };
     let backend = match answer.remove("selected_backend") {
         None | Some(Value::Null) => None,
         Some(Value::String(name)) => Some(name.into_boxed_str()).filter(|name| !name.is_empty()),
-        Some(_) => return garbage,
+        Some(_) => return Err("selected_backend is no text"),
     };
     let endpoint = match answer.remove("selected_endpoint") {
         None | Some(Value::Null) => None,
         Some(Value::String(list)) => addresses(&list),
-        Some(_) => return garbage,
+        Some(_) => return Err("selected_endpoint is no text"),
     };
     let metadata = match answer.remove("endpoint_metadata") {
         None | Some(Value::Null) => None,
-        Some(Value::Object(entry)) if is_too_deep(&entry) => return garbage,
+        Some(Value::Object(entry)) if is_too_deep(&entry) => return Err("endpoint_metadata is deeper than Envoy reads"),
         Some(Value::Object(entry)) => entry_of(entry),
-        Some(_) => return garbage,
+        Some(_) => return Err("endpoint_metadata is no object"),
     };
     let ttl = match answer.remove("ttl_seconds") {
         None | Some(Value::Null) => None,
-        Some(Value::Number(seconds)) => match seconds.as_f64() {
+        Some(seconds) => match seconds.as_f64() {
             Some(seconds) if seconds >= 0.0 => Some(Duration::from_secs_f64(seconds.min(MAX_TTL))),
-            _ => return garbage,
+            _ => return Err("ttl_seconds is no number of seconds"),
         },
-        Some(_) => return garbage,
     };
     if backend.is_none() && endpoint.is_none() && metadata.is_none() {
-        return Answer::Unknown;
+        return Ok(Answer::Unknown);
     }
     let learned = answer.get("learned") == Some(&Value::Bool(true));
-    Answer::Placed(Arc::new(Placement { backend, endpoint, metadata, ttl, learned }))
+    Ok(Answer::Placed(Arc::new(Placement { backend, endpoint, metadata, ttl, learned })))
+}
+
+/// The same where nobody asks why it is none.
+#[must_use]
+pub fn parse(bytes: &[u8]) -> Answer {
+    read(bytes).unwrap_or(Answer::Unavailable(Fault::Garbage))
 }
 
 fn addresses(list: &str) -> Option<Box<str>> {
@@ -250,20 +258,21 @@ mod tests {
     fn garbage_is_no_answer() {
         let long = format!("{{\"selected_backend\":\"{}\"}}", "x".repeat(MAX_ANSWER));
         let deep = format!("{{\"endpoint_metadata\":{}1{}}}", "{\"a\":".repeat(17), "}".repeat(17));
-        for text in [
-            "",
-            "null",
-            "[]",
-            "<html>",
-            "{\"selected_backend\":",
-            "{\"selected_backend\":5}",
-            "{\"selected_endpoint\":[]}",
-            "{\"endpoint_metadata\":\"x\"}",
-            "{\"ttl_seconds\":-1}",
-            "{\"ttl_seconds\":\"5\"}",
-            &long,
-            &deep,
+        for (text, why) in [
+            ("", "no JSON object"),
+            ("null", "no JSON object"),
+            ("[]", "no JSON object"),
+            ("<html>", "no JSON object"),
+            ("{\"selected_backend\":", "no JSON object"),
+            ("{\"selected_backend\":5}", "selected_backend"),
+            ("{\"selected_endpoint\":[]}", "selected_endpoint"),
+            ("{\"endpoint_metadata\":\"x\"}", "endpoint_metadata is no object"),
+            ("{\"ttl_seconds\":-1}", "ttl_seconds"),
+            ("{\"ttl_seconds\":\"5\"}", "ttl_seconds"),
+            (&long, "64 KiB"),
+            (&deep, "endpoint_metadata is deeper"),
         ] {
+            assert!(read(text.as_bytes()).is_err_and(|said| said.contains(why)), "{text:.40}");
             assert_eq!(parse(text.as_bytes()), Answer::Unavailable(Fault::Garbage), "{text:.40}");
         }
     }

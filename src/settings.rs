@@ -4,6 +4,7 @@
 mod address;
 pub(crate) mod document;
 mod environment;
+mod place;
 pub mod read;
 mod sources;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use super::flight::{Boarding, Flights, wait};
 use super::outage::Outage;
-use super::{Directory, Lookup, Memory};
+use super::{Directory, Failure, Lookup, Memory, Remote};
 use crate::session::{Answer, Fault};
 use crate::settings::Session;
 use crate::telemetry::Metrics;
@@ -20,7 +20,7 @@ const MAX_FLYING: usize = 256;
 
 #[derive(Debug)]
 pub struct Cached {
-    remote: Arc<dyn Directory>,
+    remote: Arc<dyn Remote>,
     core: Arc<Core>,
     pub(super) flights: Flights,
     runtime: Handle,
@@ -29,6 +29,8 @@ pub struct Cached {
 /// What a lookup leaves behind.
 #[derive(Debug)]
 struct Core {
+    /// Where the directory is, for the log.
+    place: Option<String>,
     memory: Arc<Memory>,
     timeout: Duration,
     flying: Semaphore,
@@ -40,9 +42,9 @@ struct Core {
 impl Cached {
     /// Must be called inside a runtime, which runs the lookups.
     #[must_use]
-    pub fn new(remote: Arc<dyn Directory>, memory: Arc<Memory>, settings: &Session, metrics: Arc<Metrics>) -> Self {
-        let core =
-            Core { memory, timeout: settings.timeout, flying: Semaphore::new(MAX_FLYING), metrics, trouble: Mutex::default() };
+    pub fn new(remote: Arc<dyn Remote>, memory: Arc<Memory>, settings: &Session, metrics: Arc<Metrics>) -> Self {
+        let (flying, trouble) = (Semaphore::new(MAX_FLYING), Mutex::default());
+        let core = Core { place: settings.directory.place(), memory, timeout: settings.timeout, flying, metrics, trouble };
         Self { remote, core: Arc::new(core), flights: Flights::default(), runtime: Handle::current() }
     }
 
@@ -66,37 +68,40 @@ impl Cached {
 }
 
 impl Core {
-    async fn fetch(&self, remote: &dyn Directory, key: &str) -> Answer {
+    async fn fetch(&self, remote: &dyn Remote, key: &str) -> Answer {
         let mut begun = None;
         let asked = timeout(self.timeout, async {
             let _permit = self.flying.acquire().await;
             begun = Some(Instant::now());
-            remote.look_up(key).answer().await
+            remote.ask(key).await
         });
-        let answer = asked.await.unwrap_or(Answer::Unavailable(Fault::Timeout));
+        let said = asked.await.unwrap_or_else(|_| Err(Failure::timeout()));
         // What was spent waiting for a turn is not the directory's.
         if let Some(begun) = begun {
             self.metrics.session_lookup_took(begun.elapsed());
         }
-        self.note(&answer);
+        self.note(said.as_ref().err());
+        let answer = said.unwrap_or_else(|failure| Answer::Unavailable(failure.fault));
         // What was learned while this lookup was under way is newer than what it found.
         let answer = self.memory.offer(key, answer);
         self.metrics.sessions_cached(self.memory.len());
         answer
     }
 
-    fn note(&self, answer: &Answer) {
+    fn note(&self, failure: Option<&Failure>) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        match answer {
-            Answer::Unavailable(fault) => {
+        let place = self.place.as_deref();
+        match failure {
+            Some(Failure { fault, cause }) => {
                 trouble.1 = Some(*fault);
                 if let Some(failed) = trouble.0.failed(Instant::now()) {
-                    tracing::warn!(event = "session_directory_away", why = fault.as_str(), failed, "{}", in_words(*fault));
+                    let (why, said) = (fault.as_str(), in_words(*fault));
+                    tracing::warn!(event = "session_directory_away", place, why, failed, cause = &**cause, "{said}");
                 }
             }
-            Answer::Placed(_) | Answer::Unknown | Answer::NotAsked => {
+            None => {
                 if let Some(failed) = trouble.0.went_well() {
-                    tracing::info!(event = "session_directory_back", failed, "the session directory answers again");
+                    tracing::info!(event = "session_directory_back", place, failed, "the session directory answers again");
                 }
             }
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use reqwest::{Client, StatusCode, Url, redirect::Policy};
 
-use super::{Directory, Lookup};
-use crate::session::{Answer, Fault, MAX_ANSWER, parse};
+use super::{Asking, Failure, Remote};
+use crate::session::{Answer, Fault, MAX_ANSWER, TOO_LONG, read};
 
 #[derive(Debug, Clone)]
 pub struct Http {
@@ -28,35 +28,34 @@ impl Http {
         Ok(Self { client })
     }
 
-    async fn ask(&self, url: Url) -> Result<Answer, Fault> {
-        let fault = |error: &reqwest::Error| if error.is_timeout() { Fault::Timeout } else { Fault::Unreachable };
+    async fn get(&self, url: Url) -> Result<Answer, Failure> {
         let mut asked = self.client.get(url.clone()).send().await;
         if asked.as_ref().is_err_and(|error| error.is_request() && !error.is_connect() && !error.is_timeout()) {
             // The directory, or something on the way, closes what is idle, and that is only noticed now.
             asked = self.client.get(url).send().await;
         }
-        let mut response = asked.map_err(|error| fault(&error))?;
+        let mut response = asked.map_err(Failure::of_http)?;
         match response.status() {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND => return Ok(Answer::Unknown),
-            _ => return Err(Fault::Refused),
+            status => return Err(Failure::new(Fault::Refused, format!("status {}", status.as_u16()))),
         }
         let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| fault(&error))? {
+        while let Some(chunk) = response.chunk().await.map_err(Failure::of_http)? {
             if bytes.len() + chunk.len() > MAX_ANSWER {
-                return Err(Fault::Garbage);
+                return Err(Failure::new(Fault::Garbage, TOO_LONG));
             }
             bytes.extend_from_slice(&chunk);
         }
-        Ok(parse(&bytes))
+        read(&bytes).map_err(|why| Failure::new(Fault::Garbage, why))
     }
 }
 
-impl Directory for Http {
-    fn look_up(&self, key: &str) -> Lookup {
+impl Remote for Http {
+    fn ask(&self, key: &str) -> Asking {
         // The settings made sure that a filled template is a URL.
-        let Ok(url) = Url::parse(key) else { return Lookup::Ready(Answer::Unavailable(Fault::Internal)) };
+        let url = Url::parse(key).map_err(|_| Failure::new(Fault::Internal, "the key is no URL"));
         let this = self.clone();
-        Lookup::Pending(Box::pin(async move { this.ask(url).await.unwrap_or_else(Answer::Unavailable) }))
+        Box::pin(async move { this.get(url?).await })
     }
 }

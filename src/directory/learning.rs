@@ -11,8 +11,8 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use super::outage::Outage;
-use super::{Memory, Redis};
-use crate::session::{Answer, Fault, Placement};
+use super::{Failure, Memory, Redis};
+use crate::session::{Answer, Placement};
 use crate::telemetry::{Learned, Metrics};
 
 /// Writes to Redis under way at once. Beyond them nothing waits: the session is served again soon.
@@ -72,6 +72,8 @@ pub(super) struct News {
 pub(super) enum Outcome {
     /// This stands there, and stays.
     Kept(Answer),
+    /// Something stands there that is no placement, and stays.
+    LeftAlone,
     Renewed,
     Learned,
 }
@@ -117,6 +119,8 @@ pub(super) struct Learning {
 #[derive(Debug)]
 struct Shared {
     redis: Redis,
+    /// Where it is, for the log.
+    place: Option<String>,
     timeout: Duration,
     room: Arc<Semaphore>,
     runtime: Handle,
@@ -137,10 +141,10 @@ impl Learning {
     }
 
     /// The same, shared with other replicas. Must be called inside a runtime, which runs the writes.
-    pub(super) fn shared(self, redis: Redis, timeout: Duration) -> Self {
+    pub(super) fn shared(self, redis: Redis, timeout: Duration, place: Option<String>) -> Self {
         let (room, runtime) = (Arc::new(Semaphore::new(MAX_WRITING)), Handle::current());
         let (sessions, outage) = (Mutex::default(), Mutex::default());
-        Self { shared: Some(Arc::new(Shared { redis, timeout, room, runtime, sessions, outage })), ..self }
+        Self { shared: Some(Arc::new(Shared { redis, place, timeout, room, runtime, sessions, outage })), ..self }
     }
 
     /// True if it is known already that the session lives in this cluster, at this address, and will be for a while.
@@ -195,6 +199,7 @@ impl Learned {
     fn of(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Kept(_) => Self::Kept,
+            Outcome::LeftAlone => Self::LeftAlone,
             Outcome::Renewed => Self::Renewed,
             Outcome::Learned => Self::Learned,
         }
@@ -236,7 +241,7 @@ impl Shared {
     }
 
     async fn write_one(&self, key: &str, news: &News, memory: &Memory, metrics: &Metrics) {
-        let written = timeout(self.timeout, self.redis.learn(key, news)).await.unwrap_or(Err(Fault::Timeout));
+        let written = timeout(self.timeout, self.redis.learn(key, news)).await.unwrap_or_else(|_| Err(Failure::timeout()));
         metrics.session_learned(written.as_ref().map_or(Learned::Failed, Learned::of));
         self.note(written.as_ref().err());
         // Somebody else's word says more than we know.
@@ -253,21 +258,29 @@ impl Shared {
         self.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, fault: Option<&Fault>) {
-        match fault {
-            Some(fault) => {
+    fn note(&self, failure: Option<&Failure>) {
+        let place = self.place.as_deref();
+        match failure {
+            Some(Failure { fault, cause }) => {
                 if let Some(failed) = self.outage().failed(Instant::now()) {
                     tracing::warn!(
                         event = "session_learning_failed",
+                        place,
                         why = fault.as_str(),
                         failed,
+                        cause = &**cause,
                         "what served a session cannot be written to Redis: only this replica remembers it"
                     );
                 }
             }
             None => {
                 if let Some(failed) = self.outage().went_well() {
-                    tracing::info!(event = "session_learning_back", failed, "what serves sessions is written to Redis again");
+                    tracing::info!(
+                        event = "session_learning_back",
+                        place,
+                        failed,
+                        "what serves sessions is written to Redis again"
+                    );
                 }
             }
         }

@@ -1,6 +1,6 @@
-//! A directory in Redis or Valkey: the key's value is the answer's JSON, read up to the longest answer there is. One connection serves every lookup and is
-//! made anew in the background when it breaks. What is learned is written here too, but never over somebody else's word that the
-//! session lives where it was served.
+//! A directory in Redis or Valkey: the key's value is the answer's JSON, read up to the longest answer there is. One connection serves
+//! every lookup and is made anew in the background when it breaks. What is learned is written here too, but never over somebody
+//! else's word that the session lives where it was served.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, RedisError};
 
 use super::learning::{News, Outcome, Verdict, judge};
-use super::{Directory, Lookup};
-use crate::session::{Answer, Fault, MAX_ANSWER, Placement, parse};
+use super::{Asking, Failure, Remote};
+use crate::session::{Answer, Fault, MAX_ANSWER, Placement, read};
 
 /// The shortest time in which a connection can be made: a lookup's own limit may be shorter than a handshake.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ impl Redis {
     }
 
     /// The answer, and how long Redis still keeps it: not at all if nothing is there. `None`: for ever.
-    async fn ask(&self, key: &str) -> Result<(Answer, Option<Duration>), Fault> {
+    async fn get(&self, key: &str) -> Result<(Answer, Option<Duration>), Failure> {
         let mut connection = self.connection.clone();
         let mut both = redis::pipe();
         // One byte more than an answer may have shows one that is longer, however long: its rest would hold up everybody's.
@@ -56,13 +56,14 @@ impl Redis {
             // Redis, or something on the way, closes what is idle for long, and that is only noticed now.
             asked = both.query_async(&mut connection).await;
         }
-        let (value, left) = asked.map_err(|error| fault(&error))?;
+        let (value, left) = asked.map_err(|error| Failure::of_redis(&error))?;
         // -1: it does not expire; -2: there is nothing, or not any more.
         if value.is_empty() && left == -2 {
             return Ok((Answer::Unknown, Some(Duration::ZERO)));
         }
         let left = (left != -1).then(|| Duration::from_millis(u64::try_from(left).unwrap_or_default()));
-        Ok((self.at_most(parse(&value), left), left))
+        let answer = read(&value).map_err(|why| Failure::new(Fault::Garbage, why))?;
+        Ok((self.at_most(answer, left), left))
     }
 
     /// No answer is remembered longer than Redis keeps it.
@@ -79,12 +80,17 @@ impl Redis {
     /// Remembers what served the session, unless what stands there is as good, newer or of somebody else.
     ///
     /// # Errors
-    /// Redis does not answer, or something stands there that is no placement.
-    pub(super) async fn learn(&self, key: &str, News { served, is_move }: &News) -> Result<Outcome, Fault> {
-        let (known, left) = self.ask(key).await?;
-        if let Answer::Unavailable(fault) = known {
-            return Err(fault);
+    /// Redis does not answer.
+    pub(super) async fn learn(&self, key: &str, news: &News) -> Result<Outcome, Failure> {
+        match self.write(key, news).await {
+            // Whatever it is and whoever wrote it, it is none of ours.
+            Err(failure) if failure.fault == Fault::Garbage => Ok(Outcome::LeftAlone),
+            written => written,
         }
+    }
+
+    async fn write(&self, key: &str, News { served, is_move }: &News) -> Result<Outcome, Failure> {
+        let (known, left) = self.get(key).await?;
         // One that does not expire has all its time left.
         let verdict = judge(&known, left.unwrap_or(Duration::MAX), served, self.ttl);
         if verdict == Verdict::Keep || verdict == Verdict::Move && !is_move {
@@ -98,31 +104,16 @@ impl Redis {
             set.arg("NX");
         }
         let set: Result<Option<String>, RedisError> = set.query_async(&mut self.connection.clone()).await;
-        match set.map_err(|error| fault(&error))? {
+        match set.map_err(|error| Failure::of_redis(&error))? {
             Some(_) => Ok(verdict.into()),
-            None => Ok(Outcome::Kept(self.ask(key).await?.0)),
+            None => Ok(Outcome::Kept(self.get(key).await?.0)),
         }
     }
 }
 
-fn fault(error: &RedisError) -> Fault {
-    if error.is_timeout() {
-        Fault::Timeout
-    } else if error.is_io_error() || error.is_connection_dropped() || error.is_connection_refusal() {
-        Fault::Unreachable
-    } else {
-        Fault::Refused
-    }
-}
-
-impl Directory for Redis {
-    fn look_up(&self, key: &str) -> Lookup {
+impl Remote for Redis {
+    fn ask(&self, key: &str) -> Asking {
         let (this, key) = (self.clone(), key.to_owned());
-        Lookup::Pending(Box::pin(async move {
-            match this.ask(&key).await {
-                Ok((answer, _)) => answer,
-                Err(fault) => Answer::Unavailable(fault),
-            }
-        }))
+        Box::pin(async move { Ok(this.get(&key).await?.0) })
     }
 }

@@ -30,7 +30,7 @@ fn memory(settings: &Session) -> Arc<Memory> {
     Arc::new(Memory::new(settings.capacity, settings.ttl, settings.negative_ttl))
 }
 
-fn cached(remote: Arc<dyn Directory>, settings: &Session) -> Cached {
+fn cached(remote: Arc<dyn Remote>, settings: &Session) -> Cached {
     Cached::new(remote, memory(settings), settings, Arc::new(Metrics::new()))
 }
 

@@ -146,3 +146,21 @@ async fn learning_is_shown_and_needs_feedback() {
     let (code, said, _) = crate::process::run(&["check", "--config", &home.text("cascade.yaml")]);
     assert!(code == Some(1) && said.contains("feedback.enabled: true"), "{said}");
 }
+
+#[tokio::test]
+async fn a_redis_that_does_not_take_what_is_learned_is_told_with_its_place_and_without_sessions() {
+    let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nowhere = gone.local_addr().unwrap().to_string();
+    drop(gone);
+    let url = format!("redis://:canary@{nowhere}");
+    let redis = [("SESSION__DIRECTORY", "redis"), ("SESSION__URL", url.as_str()), ("TELEMETRY__LOG", "trace")];
+    let key = ("SESSION__KEY", "canary:{tenant}/{session}");
+    let scene = Scene::with_catalog(CATALOG, &[&SETTINGS[..], &redis, &[key]].concat()).await;
+    serve(&scene, "acme", "m", "c").await;
+    let find = || scene.cascade.output().lines().find(|line| line.contains("session_learning_failed")).map(str::to_owned);
+    let line = crate::process::eventually("a line of the trouble", async || find()).await;
+    let fields = format!("place=\"{nowhere}\" why=\"unreachable\" failed=1 cause=\"Connection refused");
+    assert!(line.contains(&fields), "{line}");
+    assert_eq!(scene.cascade.output().lines().find(|line| line.contains("canary")), None);
+    assert_eq!(learned(&scene, "failed").await.as_deref(), Some("1"));
+}

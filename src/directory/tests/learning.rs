@@ -143,7 +143,12 @@ async fn a_session_that_goes_on_is_written_once_in_a_while() {
 #[tokio::test]
 async fn somebody_elses_word_in_redis_stays_and_is_taken_over() {
     let server = RedisServer::start().await.unwrap();
-    let sessions = in_redis(&server, TTL);
+    let (metrics, directory) =
+        (Arc::new(Metrics::new()), settings::Directory::Redis { url: server.url(), key: template("{session}") });
+    let settings = Session { directory, learn: true, ttl: TTL, ..settings() };
+    let sessions = Sessions::open(&settings, &metrics).unwrap().unwrap();
+    server.ask::<()>(&["RPUSH", "list", "mine, too"]).await.unwrap();
+    sessions.learn("list", at("a"));
     let word = r#"{"selected_backend":"group of a","selected_endpoint":"10.0.0.9:1","endpoint_metadata":{"p":"1"}}"#;
     for (key, value) in
         [("kept", word), ("elsewhere", r#"{"selected_backend":"b"}"#), ("garbage", "mine, not yours"), ("empty", "{}")]
@@ -154,6 +159,12 @@ async fn somebody_elses_word_in_redis_stays_and_is_taken_over() {
     until("all are written", async || sessions.learning.as_ref().unwrap().is_idle()).await;
     let get = async |key: &str| server.ask::<String>(&["GET", key]).await.unwrap();
     assert_eq!((get("kept").await.as_str(), get("garbage").await.as_str()), (word, "mine, not yours"));
+    assert_eq!(server.ask::<String>(&["LINDEX", "list", "0"]).await.unwrap(), "mine, too");
+    let (page, _) = metrics.text(false);
+    for (result, times) in [("learned", 2), ("kept", 1), ("left_alone", 2), ("failed", 0)] {
+        let line = format!("cascade_session_learned_total{{result=\"{result}\"}} {times}\n");
+        assert!(page.contains(&line), "{line}{page}");
+    }
     assert!(get("elsewhere").await.contains("learned") && get("empty").await.contains("learned"));
     assert_eq!(sessions.look_up("kept").answer().await, parse(word.as_bytes()), "we remember theirs");
     assert_eq!(sessions.status()["learned"]["failures_since"], 0, "the last write went well");

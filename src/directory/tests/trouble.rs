@@ -15,16 +15,16 @@ struct Crowd {
     most: AtomicUsize,
 }
 
-impl Directory for Crowd {
-    fn look_up(&self, key: &str) -> Lookup {
+impl Remote for Crowd {
+    fn ask(&self, key: &str) -> Asking {
         let seat = Arc::clone(&self.now);
         self.most.fetch_max(Arc::strong_count(&self.now) - 1, Ordering::Relaxed);
-        let asked = self.remote.look_up(key);
-        Lookup::Pending(Box::pin(async move {
-            let answer = asked.answer().await;
+        let asked = self.remote.ask(key);
+        Box::pin(async move {
+            let answer = asked.await;
             drop(seat);
             answer
-        }))
+        })
     }
 }
 

@@ -23,6 +23,8 @@ pub enum Learned {
     Renewed,
     /// Redis held as much already, or somebody else's word.
     Kept,
+    /// Something stands in Redis that is no placement.
+    LeftAlone,
     /// The chain does not hold the cluster: Envoy went there by itself.
     NotAllowed,
     /// Redis did not take it.
@@ -32,13 +34,15 @@ pub enum Learned {
 }
 
 impl Learned {
-    const ALL: [Self; 6] = [Self::Learned, Self::Renewed, Self::Kept, Self::NotAllowed, Self::Failed, Self::Dropped];
+    const ALL: [Self; 7] =
+        [Self::Learned, Self::Renewed, Self::Kept, Self::LeftAlone, Self::NotAllowed, Self::Failed, Self::Dropped];
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::Learned => "learned",
             Self::Renewed => "renewed",
             Self::Kept => "kept",
+            Self::LeftAlone => "left_alone",
             Self::NotAllowed => "not_allowed",
             Self::Failed => "failed",
             Self::Dropped => "dropped",
