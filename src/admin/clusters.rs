@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::{Map, Value, json};
 
-use super::error::Problem;
+use super::error::{Problem, unknown_parameter};
 use super::{Changes, State};
 use crate::catalog::snapshot::{Cluster, Snapshot};
 use crate::health::{self, Cooldown, Moment};
@@ -72,6 +72,9 @@ pub(super) async fn cool(
     if let Some(refusal) = refusal(&state.changes, &headers) {
         return refusal;
     }
+    if let Some(refusal) = unknown_parameter(&query, &["seconds"]) {
+        return refusal;
+    }
     let seconds = match query.get("seconds").map(|text| text.parse::<u64>()) {
         None => SECONDS,
         Some(Ok(seconds)) if (1..=MAX_SECONDS).contains(&seconds) => seconds,
@@ -83,8 +86,13 @@ pub(super) async fn cool(
     change(&state, &name, |state| state.monitor.cool(&name, Duration::from_secs(seconds)))
 }
 
-pub(super) async fn clear(Given(state): Given<State>, Path(name): Path<String>, headers: HeaderMap) -> Response {
-    if let Some(refusal) = refusal(&state.changes, &headers) {
+pub(super) async fn clear(
+    Given(state): Given<State>,
+    Path(name): Path<String>,
+    Query(query): Query<HashMap<String, String>>,
+    headers: HeaderMap,
+) -> Response {
+    if let Some(refusal) = refusal(&state.changes, &headers).or_else(|| unknown_parameter(&query, &[])) {
         return refusal;
     }
     change(&state, &name, |state| state.monitor.clear(&name))

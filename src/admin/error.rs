@@ -1,5 +1,7 @@
 //! What is said when something cannot be answered: what is wrong, and what to do.
 
+use std::collections::HashMap;
+
 use axum::body::Body;
 use axum::http::{Response as HttpResponse, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
@@ -31,6 +33,16 @@ impl Problem {
             "this is a fault of Cascade; its log may say more",
         )
     }
+}
+
+/// A parameter that is written wrong must not be one that nobody wrote: a cluster would cool for longer than was meant.
+pub(super) fn unknown_parameter(query: &HashMap<String, String>, known: &[&str]) -> Option<Response> {
+    let unknown = query.keys().filter(|name| !known.contains(&name.as_str())).min()?;
+    let hint = match known {
+        [] => "this takes no parameters".to_owned(),
+        known => format!("the parameters are {}", known.join(", ")),
+    };
+    Some(Problem::new(StatusCode::BAD_REQUEST, format!("there is no parameter `{unknown}`"), hint).into_response())
 }
 
 impl IntoResponse for Problem {

@@ -1,22 +1,30 @@
 //! `POST /explain`: the decision for a request that is described, not sent. The names are those of the flags of `cascade explain`.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use axum::body::Bytes;
-use axum::extract::State as Given;
 use axum::extract::rejection::BytesRejection;
+use axum::extract::{Query, State as Given};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::Value;
 
-use super::error::Problem;
+use super::error::{Problem, unknown_parameter};
 use super::{MAX_BODY, State};
 use crate::explain::{self as core, Question};
 use crate::extract::Facts;
 
 const EXAMPLE: &str = r#"as in {"model": "gpt-4o", "tenant": "acme", "headers": {"x-session-id": "s1"}}"#;
 
-pub(super) async fn explain(Given(state): Given<State>, body: Result<Bytes, BytesRejection>) -> Response {
+pub(super) async fn explain(
+    Given(state): Given<State>,
+    Query(query): Query<HashMap<String, String>>,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    if let Some(refusal) = unknown_parameter(&query, &[]) {
+        return refusal;
+    }
     match answer(&state, body).await {
         Ok(explanation) => Json(explanation).into_response(),
         Err(problem) => problem.into_response(),

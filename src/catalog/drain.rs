@@ -12,15 +12,24 @@ pub struct DrainEffect {
     pub models: Vec<ModelName>,
 }
 
+/// Models of which the catalog's own chain has no cluster even now, in the order of their names.
+#[must_use]
+pub fn lost_already(snapshot: &Snapshot) -> Vec<ModelName> {
+    lost(snapshot, None).map(|id| snapshot.model(id).name.clone()).collect()
+}
+
+fn lost(snapshot: &Snapshot, provider: Option<usize>) -> impl Iterator<Item = ModelId> {
+    let models = (0..).map(ModelId).zip(&snapshot.models);
+    models.filter(move |(id, _)| !has_cluster(snapshot, *id, provider)).map(|(id, _)| id)
+}
+
 /// One effect per provider, in the order of their names. Groups known only by name count as left.
 #[must_use]
 pub fn effects(snapshot: &Snapshot) -> Vec<DrainEffect> {
-    let models = || (0..).map(ModelId).zip(&snapshot.models);
-    let lost = |provider: Option<usize>| models().filter(move |(id, _)| !has_cluster(snapshot, *id, provider)).map(|(id, _)| id);
-    let already: Vec<ModelId> = lost(None).collect();
+    let already: Vec<ModelId> = lost(snapshot, None).collect();
     let effect = |(at, provider): (usize, &ProviderName)| DrainEffect {
         provider: provider.clone(),
-        models: lost(Some(at)).filter(|id| !already.contains(id)).map(|id| snapshot.model(id).name.clone()).collect(),
+        models: lost(snapshot, Some(at)).filter(|id| !already.contains(id)).map(|id| snapshot.model(id).name.clone()).collect(),
     };
     snapshot.providers.iter().enumerate().map(effect).collect()
 }
@@ -80,5 +89,6 @@ models:
             })
             .collect();
         assert_eq!(effects, ["azure: ", "gone: ", "openai: one", "vllm: house"]);
+        assert_eq!(lost_already(&snapshot).iter().map(ModelName::as_str).collect::<Vec<_>>(), ["lost"]);
     }
 }

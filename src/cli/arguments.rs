@@ -87,12 +87,12 @@ Examples:
   cascade check --catalog catalog.yaml --format json |
     jq '.diagnostics[] | .message'
 
-Exit codes: 0 good, warnings included; 1 errors found.")]
+Exit codes: 0 good, warnings included; 1 errors found; 2 usage.")]
 pub(super) struct Check {
     #[command(flatten)]
     pub(super) common: Common,
     /// Envoy's configuration, to check the two against each other. Not in this version.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide = true)]
     pub(super) envoy: Option<String>,
     /// How the answer is written.
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -110,7 +110,9 @@ Examples:
   cascade explain --catalog catalogs/quickstart \\
     --path /v1/messages --body request.json
   echo '{\"model\": \"gpt-4o\"}' |
-    cascade explain --catalog catalogs/quickstart --body - --format json")]
+    cascade explain --catalog catalogs/quickstart --body - --format json
+
+Exit codes: 0 explained, whatever is decided; 1 the settings, the catalog or the body cannot be used; 2 usage.")]
 pub(super) struct Explain {
     #[command(flatten)]
     pub(super) common: Common,
@@ -151,6 +153,7 @@ pub(super) struct Explain {
 
 /// Print an Envoy configuration that fits a catalog. Not in this version: start from examples/envoy.
 #[derive(Debug, Args)]
+#[command(hide = true)]
 pub(super) struct EnvoyConfig {
     #[command(flatten)]
     pub(super) common: Common,

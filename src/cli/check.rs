@@ -72,8 +72,12 @@ fn bad_secrets(settings: &Settings) -> Vec<Diagnostic> {
 
 /// What each provider's drain would leave without a cluster, to be known before the incident.
 fn drains_text(snapshot: &Snapshot) -> String {
+    let keeps = match drain::lost_already(snapshot).as_slice() {
+        [] => "every model keeps a cluster",
+        _ => "every model that has a cluster now keeps one",
+    };
     let line = |effect: DrainEffect| match effect.models.as_slice() {
-        [] => format!("if {} is drained, every model keeps a cluster\n", effect.provider),
+        [] => format!("if {} is drained, {keeps}\n", effect.provider),
         models => format!("if {} is drained, nothing is left for {}\n", effect.provider, joined(models)),
     };
     drain::effects(snapshot).into_iter().map(line).collect()

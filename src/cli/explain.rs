@@ -13,6 +13,7 @@ use crate::explain::{Question, explain_with};
 use crate::extract::Facts;
 use crate::health::Seen;
 use crate::pipeline::affinity::Affinity;
+use crate::resolve::trace::Considered;
 use crate::secret::Keys;
 use crate::telemetry::Metrics;
 use crate::telemetry::log::colour;
@@ -70,7 +71,12 @@ fn answer(arguments: &Explain) -> Result<String, Trouble> {
     let session =
         |facts: &Facts| runtime.block_on(async { affinity.state(facts, affinity.ask(&accepted.snapshot, facts)).await });
     let hide = |session: &str| keys.hide(session);
-    let explanation = explain_with(&accepted.snapshot, &settings.rules(), &question, Seen::well(), &hide, &session);
+    let mut explanation = explain_with(&accepted.snapshot, &settings.rules(), &question, Seen::well(), &hide, &session);
+    let is_chosen = settings.session.sticky || !settings.publish.sticky_header.is_empty();
+    if is_chosen && settings.secret_file.is_none() && explanation.facts.session.is_some() {
+        let told = "by a random key, made for this answer alone: replicas choose otherwise, unless they share a `secret_file`";
+        explanation.considered.push(Considered::new("session.sticky", None, told));
+    }
     Ok(match arguments.format {
         Format::Json => format!("{:#}\n", explanation.to_json()),
         Format::Text => explanation.to_text(colour(&io::stdout())),

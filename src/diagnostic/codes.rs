@@ -47,6 +47,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("not-utf8", "a file is no UTF-8 text"),
     ("overlapping-patterns", "aliases of two models match the same names"),
     ("random-secret", "replicas would have to agree by a key that no other process knows"),
+    ("rejects-nothing", "`on_unavailable: reject` without a directory that could be away"),
     ("repeated-cluster", "a cluster stands twice in one group"),
     ("repeated-key", "an API key stands twice in one tenant"),
     ("reserved-metadata-key", "a key of `endpoint_metadata` that the answer writes itself"),

@@ -76,7 +76,11 @@ impl Check<'_> {
             (_, Value::Text(text)) if fits(shape, &node.value) => self.text(text, node, shape, path),
             (Shape::Integer(min, max), Value::Integer(integer)) => {
                 if !u64::try_from(*integer).is_ok_and(|integer| (*min..=*max).contains(&integer)) {
-                    self.error("bad-number", node, format!("`{path}` must be {}, not {integer}", shape.words()), WHOLE);
+                    let hint = match min == max {
+                        true => format!("write {min}: it is all that this version of Cascade knows"),
+                        false => WHOLE.to_owned(),
+                    };
+                    self.error("bad-number", node, format!("`{path}` must be {}, not {integer}", shape.words()), &hint);
                 }
             }
             (Shape::Integer(..), Value::Float(float)) => {

@@ -125,6 +125,11 @@ impl<'r> Reader<'r> {
             let message = "`publish.sticky_header` and `publish.decision_header` are the same: a header can hold one of them";
             self.fault("bad-value", "publish.sticky_header", message);
         }
+        if !publish.sticky_header.is_empty() && self.path("secret_file").is_none() {
+            let warning =
+                "a session's number is made with a random key: it changes when the process restarts, and replicas disagree";
+            self.warn("random-secret", "publish.sticky_header", warning, "give every replica the same `secret_file`");
+        }
         publish
     }
 

@@ -77,12 +77,17 @@ async fn mistakes_are_answered_in_json_with_what_to_do() {
         ("POST", "/explain", r#"{"model": 1}"#, 400, "model"),
         ("POST", "/explain", r#"{"attempts": -1}"#, 400, "attempts"),
         ("POST", "/explain", r#"{"headers": {"a": 1}}"#, 400, "headers"),
+        ("POST", "/explain?model=m", "{}", 400, "no parameter `model`"),
+        ("POST", "/clusters/left/cool?second=5", "", 400, "no parameter `second`"),
+        ("POST", "/clusters/left/cool?seconds=5&why=x", "", 400, "the parameters are seconds"),
+        ("POST", "/clusters/left/clear?seconds=5", "", 400, "this takes no parameters"),
     ] {
         let answer = http::send(&admin, method, path, body.as_bytes()).await;
         assert_eq!(answer.status, status, "{method} {path} {body}: {answer:?}");
         assert!(answer.head.contains("content-type: application/json"), "{answer:?}");
         assert!(answer.json()["error"].is_string() && answer.text().contains(told), "{method} {path}: {}", answer.text());
     }
+    assert_eq!(cascade.get("/clusters").await.json()["clusters"][0]["state"], "healthy", "nothing was cooled");
     let large = format!(r#"{{"body": "{}"}}"#, "x".repeat(9 * 1024 * 1024));
     let answer = http::post(&admin, "/explain", &large).await;
     assert!(answer.status == 413 || answer.status == 0, "{answer:?}");

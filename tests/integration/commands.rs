@@ -111,6 +111,39 @@ async fn explain_asks_the_session_directory_and_shows_what_it_changed() {
     assert!(explain("s", "text").await.contains("no answer from the directory (unreachable)"));
 }
 
+/// What was considered of the session.
+fn considered(home: &Home, settings: &str, session: &str) -> Vec<String> {
+    home.write("cascade.yaml", settings);
+    let (config, catalog) = (home.text("cascade.yaml"), home.text("catalog.yaml"));
+    let question = ["--model", "m", "--session", session, "--format", "json"];
+    let (code, out, error) = run(&[&["explain", "--config", &config, "--catalog", &catalog], &question[..]].concat());
+    assert_eq!(code, Some(0), "{out}{error}");
+    let answer: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let of_session =
+        answer["considered"].as_array().unwrap().iter().filter(|it| it["rule"].as_str().unwrap().starts_with("session"));
+    of_session.map(|it| it["result"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn explain_says_that_a_pick_under_a_random_key_is_nobody_elses() {
+    let home = Home::with_catalog("one");
+    home.write("secret", "long enough to be a key");
+    let told = |settings: &str, session: &str| considered(&home, settings, session).iter().any(|it| it.contains("random key"));
+    assert!(told("session: {sticky: true}\n", "s") && told("publish: {sticky_header: x-pick}\n", "s"));
+    assert!(!told("session: {sticky: true}\n", "") && !told("", "s"), "nothing is picked by a session");
+    assert!(!told(&format!("session: {{sticky: true}}\nsecret_file: {}\n", home.text("secret")), "s"));
+}
+
+#[test]
+fn explain_says_who_was_asked_for_the_session() {
+    let home = Home::with_catalog("one");
+    let learn = "feedback: {enabled: true}\nsession: {learn: true}\n";
+    assert_eq!(considered(&home, learn, "s"), ["nothing learned yet"]);
+    let away =
+        "session: {directory: http, url: \"http://127.0.0.1:1/{session}\", timeout: 10s}\nlimits: {decision_deadline: 10s}\n";
+    assert_eq!(considered(&home, away, "s"), ["no answer from the directory (unreachable)"]);
+}
+
 #[test]
 fn every_example_answers_help() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
@@ -160,6 +193,19 @@ fn a_wrong_argument_ends_with_2_and_help_with_0() {
         assert_eq!(code, Some(0), "{command}");
         assert!(out.contains("Usage: cascade"), "{out}");
     }
+    let (_, help, _) = run(&["--help"]);
+    assert!(help.contains("explain") && !help.contains("envoy-config"), "{help}");
+    let (_, help, _) = run(&["check", "--help"]);
+    assert!(help.contains("--format") && !help.contains("--envoy"), "{help}");
+    for command in ["serve", "check", "explain"] {
+        assert!(run(&[command, "--help"]).1.contains("Exit codes: 0 "), "{command}");
+    }
+    // What this version does not have is not offered, and says so where it is used.
+    for arguments in [&["envoy-config"][..], &["check", "--envoy", "envoy.yaml"]] {
+        let (code, out, error) = run(arguments);
+        assert_eq!((code, out.as_str()), (Some(1), ""));
+        assert!(error.contains("is not available yet in this version"), "{error}");
+    }
     let (code, out, _) = run(&["--version"]);
     assert_eq!((code, out.trim()), (Some(0), concat!("cascade ", env!("CARGO_PKG_VERSION"))));
 }
@@ -187,6 +233,11 @@ fn check_says_what_a_drain_of_each_provider_would_cost() {
         out.contains("if alpha is drained, nothing is left for lonely\nif beta is drained, every model keeps a cluster\n"),
         "{out}"
     );
+    home.write("catalog.yaml", &catalog.replace("a: {provider: alpha}", "a: {provider: alpha, drained: true}"));
+    let (_, out, _) = run(&["check", "--catalog", &source]);
+    assert!(out.contains("if alpha is drained, every model that has a cluster now keeps one\n"), "lonely has none: {out}");
+    assert!(out.contains("if beta is drained, nothing is left for safe\n"), "{out}");
+    home.write("catalog.yaml", catalog);
     let (_, out, _) = run(&["check", "--catalog", &source, "--format", "json"]);
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     let expected = serde_json::json!([

@@ -21,6 +21,7 @@ const ELSEWHERE: &[&str] = &[
     "no-model-source",
     "not-available",
     "random-secret",
+    "rejects-nothing",
     "same-namespace",
     "shared-sessions",
     "unknown-variable",

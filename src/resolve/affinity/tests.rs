@@ -162,6 +162,12 @@ fn what_was_learned_stands_in_for_a_directory_whose_word_does_not_count() {
         let told = explain_with(&catalog(), &rules, &question, Seen::well(), &|_| String::new(), &|_| state.clone()).to_json();
         assert_eq!(format!("{}: {}", told["reason"].as_str().unwrap(), chain(&told)), expected, "{state:?}");
     }
+    let question = Question { model: Some("plain".to_owned()), ..Question::default() };
+    let state = State { answer: Answer::Unavailable(Fault::Timeout), learned: learned("b"), seed: None };
+    let told = explain_with(&catalog(), &rules, &question, Seen::well(), &|_| String::new(), &|_| state.clone()).to_json();
+    let results: Vec<&str> = told["considered"].as_array().unwrap().iter().filter_map(|it| it["result"].as_str()).collect();
+    let both = ["no answer from the directory (timeout)", "lives at b of group ab: first, the chain follows"];
+    assert!(results.windows(2).any(|pair| pair == both), "explain says both: {results:?}");
 }
 
 #[test]

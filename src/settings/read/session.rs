@@ -16,6 +16,12 @@ impl Reader<'_> {
             let warning = "sessions stick by a random key: they move when the process restarts, and replicas disagree";
             self.warn("random-secret", "session.sticky", warning, "give every replica the same `secret_file`");
         }
+        if self.text("session.on_unavailable") == Some("reject")
+            && matches!(self.text("session.directory"), None | Some("none" | "memory"))
+        {
+            let warning = "`session.on_unavailable: reject` rejects nothing: there is no directory that could be away";
+            self.warn("rejects-nothing", "session.on_unavailable", warning, "set `session.directory` to `http` or `redis`");
+        }
         Session {
             directory: self.directory(learn).unwrap_or(Directory::None),
             sticky,
@@ -83,14 +89,27 @@ impl Reader<'_> {
             "redis" => {
                 let url = self.url("redis://host:6379")?;
                 let key = self.text("session.key").unwrap_or(KEY);
-                if let Err(error) = redis::Client::open(url.as_str()) {
-                    self.fault("bad-value", "session.url", &format!("`session.url` is no URL of a Redis: {error}"));
-                    return None;
-                }
+                self.is_redis(&url).then_some(())?;
                 Some(Directory::Redis { url, key: self.template("session.key", key)? })
             }
             _ => None,
         }
+    }
+
+    /// The client's own words for a wrong URL do not say how a right one looks.
+    fn is_redis(&mut self, url: &str) -> bool {
+        let (code, message) = match (url.split_once("://"), redis::Client::open(url)) {
+            (Some(("rediss" | "valkeys", _)), _) => {
+                ("not-available", "`session.url` asks for TLS to Redis, which this version of Cascade does not have".to_owned())
+            }
+            (_, Ok(_)) => return true,
+            (None, Err(_)) => ("bad-value", "`session.url` is no URL of a Redis: it has no scheme".to_owned()),
+            (Some(_), Err(error)) => ("bad-value", format!("`session.url` is no URL of a Redis: {error}")),
+        };
+        let place = self.at("session.url").unwrap_or(self.root).place.clone();
+        let hint = "write `redis://host:6379`, or `redis+unix:///path` for a socket";
+        self.found.push(Diagnostic::error(code, &place, message).hint(hint));
+        false
     }
 
     fn http(&mut self) -> Option<Template> {

@@ -35,6 +35,8 @@ const FAULTS: &[(&str, &str)] = &[
     ("session: {directory: redis}\n", "missing-field 1:22"),
     ("session: {directory: http}\n", "missing-field 1:22"),
     ("session: {directory: redis, url: \"http://d\"}\n", "bad-value 1:34"),
+    ("session: {directory: redis, url: \"rediss://d:6379\"}\n", "not-available 1:34"),
+    ("session: {directory: redis, url: \"d:6379\"}\n", "bad-value 1:34"),
     ("session: {directory: redis, url: \"redis://d\", key: k}\n", "bad-value 1:52"),
     ("session: {directory: http, url: \"http://d/s\"}\n", "bad-value 1:33"),
     ("session: {directory: http, url: \"http://d/{session}/{user}\"}\n", "bad-value 1:33"),

@@ -45,6 +45,7 @@ fn learning_makes_a_directory_in_memory_where_there_is_none() {
 fn sessions_that_would_move_or_meet_are_a_warning() {
     for (text, expected) in [
         ("session: {sticky: true}\n", "random-secret 1:19"),
+        ("publish: {sticky_header: x-pick}\n", "random-secret 1:26"),
         ("session: {directory: memory}\n", "empty-directory 1:22"),
         ("session: {learn: true, directory: redis, url: \"redis://d\"}\nfeedback: {enabled: true}\n", "random-secret 1:18"),
         ("extract: {tenant: [{value: t}]}\nsession: {directory: http, url: \"http://d/{session}\"}\n", "shared-sessions 2:33"),
@@ -53,7 +54,40 @@ fn sessions_that_would_move_or_meet_are_a_warning() {
         assert_eq!(codes(&warnings), [expected]);
         assert!(settings.rules().session);
     }
-    assert!(from("session: {sticky: true}\nsecret_file: /s\n").unwrap().1.is_empty());
+    assert!(from("session: {sticky: true}\npublish: {sticky_header: x-pick}\nsecret_file: /s\n").unwrap().1.is_empty());
+}
+
+#[test]
+fn to_reject_needs_a_directory_that_can_be_away() {
+    for (directory, expected) in [
+        ("", vec!["rejects-nothing 1:27"]),
+        (", directory: none", vec!["rejects-nothing 1:27"]),
+        (", directory: memory, learn: true", vec!["rejects-nothing 1:27"]),
+        (", directory: redis, url: \"redis://d\"", vec![]),
+    ] {
+        let (_, warnings) =
+            from(&format!("session: {{on_unavailable: reject{directory}}}\nfeedback: {{enabled: true}}\n")).unwrap();
+        assert_eq!(codes(&warnings), expected, "{directory}");
+    }
+}
+
+#[test]
+fn a_url_that_is_none_of_a_redis_is_answered_with_one_that_is() {
+    for (url, told) in [
+        ("rediss://user:secret@d:6379", "TLS to Redis, which this version of Cascade does not have"),
+        ("valkeys://d", "TLS"),
+        ("d:6379", "it has no scheme"),
+        ("http://d", "no URL of a Redis"),
+    ] {
+        let found = from(&format!("session:\n  directory: redis\n  url: \"{url}\"\n")).unwrap_err();
+        assert_eq!((found.len(), found[0].place.to_string().as_str()), (1, "cascade.yaml:3:8"), "{found:?}");
+        assert!(found[0].message.contains(told) && !found[0].message.contains("secret"), "{found:?}");
+        let hint = found[0].hint.as_deref().unwrap_or_default();
+        assert!(hint.contains("redis://host:6379") && hint.contains("redis+unix:///path"), "{hint}");
+    }
+    for url in ["redis://d", "redis://:p@d:1/2", "redis+unix:///run/redis.sock", "unix:///run/redis.sock"] {
+        assert!(from(&format!("session: {{directory: redis, url: \"{url}\"}}\n")).is_ok(), "{url}");
+    }
 }
 
 #[test]
