@@ -14,7 +14,6 @@ use crate::diagnostic::{Diagnostic, Place, Severity, acceptable, render};
 use crate::names::ModelName;
 use crate::secret::{AdminTokens, BadSecret, Keys};
 use crate::settings::Settings;
-use crate::telemetry::log::colour;
 
 pub(super) fn run(arguments: &Check) -> ExitCode {
     if arguments.envoy.is_some() {
@@ -24,11 +23,13 @@ pub(super) fn run(arguments: &Check) -> ExitCode {
     match arguments.format {
         Format::Json => {
             let mut report = render::json(&diagnostics);
+            report["revision"] = json!(snapshot.as_ref().map(|snapshot| snapshot.revision.to_string()));
+            report["label"] = json!(snapshot.as_ref().and_then(|snapshot| snapshot.label.as_deref()));
             report["drains"] = snapshot.as_ref().map(drains_json).unwrap_or_default();
             print(&format!("{report:#}\n"));
         }
         Format::Text => {
-            print(&report::text(&diagnostics, &files, colour(&io::stdout())));
+            print(&report::text(&diagnostics, &files, &io::stdout()));
             print(&snapshot.as_ref().map(drains_text).unwrap_or_default());
             print(&conclusion(snapshot.as_ref(), &diagnostics));
         }

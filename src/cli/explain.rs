@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::arguments::{Explain, Format};
 use super::{complain, print, report, source};
 use crate::catalog::load::SourceFile;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, render};
 use crate::directory::Sessions;
 use crate::explain::{Question, explain_with};
 use crate::extract::Facts;
@@ -24,21 +24,46 @@ pub(super) fn run(arguments: &Explain) -> ExitCode {
             print(&text);
             ExitCode::SUCCESS
         }
-        Err(Trouble::Found(diagnostics, files)) => {
-            report::complain_of(&diagnostics, &files);
-            complain("there is nothing to explain with");
-            ExitCode::FAILURE
-        }
-        Err(Trouble::Said(line)) => {
-            complain(&line);
+        Err(trouble) => {
+            match arguments.format {
+                Format::Json => print(&format!("{:#}\n", trouble.to_json())),
+                Format::Text => trouble.complain(),
+            }
             ExitCode::FAILURE
         }
     }
 }
 
+const NOTHING: &str = "there is nothing to explain with";
+
+/// Why nothing is explained.
 enum Trouble {
     Found(Vec<Diagnostic>, Vec<SourceFile>),
     Said(String),
+}
+
+impl Trouble {
+    /// As `check --format json` has it, with an `error` in one line.
+    fn to_json(&self) -> serde_json::Value {
+        let (diagnostics, error) = match self {
+            Self::Found(diagnostics, _) => (diagnostics.as_slice(), NOTHING),
+            Self::Said(line) => (&[][..], line.as_str()),
+        };
+        let mut report = render::json(diagnostics);
+        report["ok"] = false.into();
+        report["error"] = error.into();
+        report
+    }
+
+    fn complain(&self) {
+        match self {
+            Self::Found(diagnostics, files) => {
+                report::complain_of(diagnostics, files);
+                complain(NOTHING);
+            }
+            Self::Said(line) => complain(line),
+        }
+    }
 }
 
 fn answer(arguments: &Explain) -> Result<String, Trouble> {

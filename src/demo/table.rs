@@ -1,34 +1,23 @@
-//! The demo's table as text.
+//! The demo's table as text: two lines a request, so that it fits a terminal of 80 columns.
 
 use std::fmt::Write as _;
 
 use super::scenario::{Case, Witness};
 
+const HEAD: [&str; 3] = ["request → groups sent", "decided", "served by, attempt after attempt"];
+
 /// One block per case: what was sent, what was decided and why, which cluster served each attempt.
 pub(super) fn render(judged: &[(&Case, &Witness)]) -> String {
-    let rows: Vec<[String; 4]> = judged.iter().map(|(case, witness)| row(case, witness)).collect();
-    let head = ["", "request", "decided", "served by, attempt after attempt"].map(str::to_owned);
-    let widths: Vec<usize> =
-        (0..3).map(|column| rows.iter().chain([&head]).map(|row| width(&row[column])).max().unwrap_or(0)).collect();
-    let mut text = String::from("\n");
-    for row in std::iter::once(&head).chain(&rows) {
-        for (cell, width_of_column) in row.iter().zip(&widths) {
-            let _ = write!(text, "{cell}{}  ", " ".repeat(width_of_column - width(cell)));
-        }
-        let _ = writeln!(text, "{}", row[3]);
+    let decided = |witness: &Witness| format!("{}: {}", witness.outcome, witness.reason);
+    let width = judged.iter().map(|(_, witness)| decided(witness).chars().count()).max().unwrap_or(0);
+    let mut text = format!("\n  {}\n  {:width$}  {}\n\n", HEAD[0], HEAD[1], HEAD[2]);
+    for (case, witness) in judged {
+        let mark = if case.is_met_by(witness) { "✓" } else { "✗" };
+        let chain = if witness.chain.is_empty() { String::new() } else { format!(" → {}", witness.chain.join(", ")) };
+        let _ = writeln!(text, "{mark} {}{chain}\n  {:width$}  {}", case.title, decided(witness), served(witness));
     }
     text.push('\n');
     text
-}
-
-fn width(cell: &str) -> usize {
-    cell.chars().count()
-}
-
-fn row(case: &Case, witness: &Witness) -> [String; 4] {
-    let mark = if case.is_met_by(witness) { "✓" } else { "✗" };
-    let chain = if witness.chain.is_empty() { String::new() } else { format!(" → {}", witness.chain.join(", ")) };
-    [mark.to_owned(), case.title.to_owned(), format!("{}: {}{chain}", witness.outcome, witness.reason), served(witness)]
 }
 
 fn served(witness: &Witness) -> String {

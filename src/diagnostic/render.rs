@@ -9,31 +9,40 @@ use super::{Diagnostic, Severity, acceptable};
 
 /// The longest stretch of a line that is shown, in characters: catalogs in flow style have very long lines.
 const WIDTH: usize = 110;
+/// The shortest one, on a very narrow terminal: a name and a little around it.
+const MIN_WIDTH: usize = 20;
 
-/// The diagnostics as text, one paragraph each; `source` finds the text behind a name, for the line that is shown.
+/// The diagnostics as text, one paragraph each; `source` finds the text behind a name, for the line that is shown. `columns`: those
+/// of a terminal, where a line that is broken by it would have its mark under the wrong place.
 #[must_use]
-pub fn text<'s>(diagnostics: &[Diagnostic], source: impl Fn(&str) -> Option<&'s str>, colour: bool) -> String {
+pub fn text<'s>(
+    diagnostics: &[Diagnostic],
+    source: impl Fn(&str) -> Option<&'s str>,
+    colour: bool,
+    columns: Option<usize>,
+) -> String {
     let paint = Paint { colour };
     let mut out = String::new();
     for diagnostic in diagnostics {
-        let line = source(&diagnostic.place.source).and_then(|text| excerpt(text, diagnostic));
+        let line = source(&diagnostic.place.source).and_then(|text| excerpt(text, diagnostic, columns));
         // Writing to a string cannot fail.
         let _ = paragraph(&mut out, diagnostic, line.as_ref(), paint);
     }
     out
 }
 
-/// `{"ok":bool,"diagnostics":[{severity, code, file, line, column, message, hint}]}`. Line and column are 0 if the source as a whole
-/// is meant.
+/// `{"ok":bool,"diagnostics":[{severity, code, file, line, column, message, hint}]}`. Line and column are null if the source as a
+/// whole is meant.
 #[must_use]
 pub fn json(diagnostics: &[Diagnostic]) -> serde_json::Value {
     let each = |diagnostic: &Diagnostic| {
+        let is_at = diagnostic.place.line > 0;
         json!({
             "severity": diagnostic.severity.as_str(),
             "code": diagnostic.code,
             "file": &*diagnostic.place.source,
-            "line": diagnostic.place.line,
-            "column": diagnostic.place.column,
+            "line": is_at.then_some(diagnostic.place.line),
+            "column": is_at.then_some(diagnostic.place.column),
             "message": diagnostic.message,
             "hint": diagnostic.hint,
         })
@@ -79,7 +88,10 @@ fn paragraph(out: &mut String, diagnostic: &Diagnostic, line: Option<&Excerpt>, 
     writeln!(out)
 }
 
-fn excerpt(text: &str, diagnostic: &Diagnostic) -> Option<Excerpt> {
+/// What is around a line besides its text: a bar between blanks, and what stands for the parts that are cut off.
+const AROUND: &str = " | …  …";
+
+fn excerpt(text: &str, diagnostic: &Diagnostic, columns: Option<usize>) -> Option<Excerpt> {
     let index = usize::try_from(diagnostic.place.line).ok()?.checked_sub(1)?;
     let column = usize::try_from(diagnostic.place.column).ok()?.checked_sub(1)?;
     let mut line = blacked_out(text, index)?;
@@ -93,8 +105,10 @@ fn excerpt(text: &str, diagnostic: &Diagnostic) -> Option<Excerpt> {
         }
     }
     // Of a long line, what is around the mark.
-    let skip = if line.len() > WIDTH { start.saturating_sub(WIDTH / 3).min(line.len() - WIDTH) } else { 0 };
-    let end = (skip + WIDTH).min(line.len());
+    let around = diagnostic.place.line.to_string().len() + AROUND.chars().count();
+    let width = columns.map_or(WIDTH, |columns| columns.saturating_sub(around).clamp(MIN_WIDTH, WIDTH));
+    let skip = if line.len() > width { start.saturating_sub(width / 3).min(line.len() - width) } else { 0 };
+    let end = (skip + width).min(line.len());
     let (cut_left, cut_right) = (skip > 0, end < line.len());
     line = line[skip..end].to_vec();
     let shown: String = line.into_iter().map(|character| if character.is_control() { ' ' } else { character }).collect();
@@ -163,6 +177,10 @@ mod tests {
     use super::*;
     use crate::diagnostic::Place;
 
+    fn text<'s>(diagnostics: &[Diagnostic], source: impl Fn(&str) -> Option<&'s str>, colour: bool) -> String {
+        super::text(diagnostics, source, colour, None)
+    }
+
     fn at(line: u32, column: u32) -> Diagnostic {
         let place = Place { line, column, ..Place::whole("a.yaml") };
         Diagnostic::error("unknown-group", &place, "there is no priority group `clout`").hint("did you mean `cloud`?")
@@ -187,6 +205,20 @@ mod tests {
         let shown: Vec<&str> = shown.lines().collect();
         assert!(shown.iter().all(|line| line.chars().count() < 130), "{shown:?}");
         assert_eq!(shown[4].find('^'), shown[3].find("clout").map(|at| at - "…".len() + 1));
+    }
+
+    #[test]
+    fn on_a_terminal_the_line_and_its_mark_fit_its_width() {
+        let line = format!("{}clout{}", "x".repeat(300), "y".repeat(300));
+        for columns in [40, 80, 100, 1000] {
+            let shown = super::text(&[at(1, 301)], |_| Some(&line), false, Some(columns));
+            let shown: Vec<&str> = shown.lines().collect();
+            let widest = shown[2..5].iter().map(|line| line.chars().count()).max();
+            assert_eq!(widest, Some(columns.min(WIDTH + 8)), "{shown:?}");
+            let marked: String = shown[3].chars().skip(shown[4].find('^').unwrap()).take(shown[4].matches('^').count()).collect();
+            assert!(marked.starts_with("clout"), "{shown:?}");
+        }
+        assert!(super::text(&[at(1, 301)], |_| Some(&line), false, Some(0)).contains("clout"), "a width that nobody knows");
     }
 
     #[test]
@@ -219,9 +251,13 @@ mod tests {
         let warning = Diagnostic::warning("unused-group", &Place::whole("a.yaml"), "no chain names it");
         assert_eq!(
             json(std::slice::from_ref(&warning)),
-            json!({"ok": true, "diagnostics": [{"severity": "warning", "code": "unused-group", "file": "a.yaml", "line": 0, "column": 0,
-                "message": "no chain names it", "hint": null}]})
+            json!({"ok": true, "diagnostics": [{"severity": "warning", "code": "unused-group", "file": "a.yaml", "line": null,
+                "column": null, "message": "no chain names it", "hint": null}]})
         );
-        assert_eq!(json(&[warning, at(1, 2)])["ok"], false);
+        let both = json(&[warning, at(1, 2)]);
+        assert_eq!(
+            (&both["ok"], &both["diagnostics"][1]["line"], &both["diagnostics"][1]["column"]),
+            (&json!(false), &json!(1), &json!(2))
+        );
     }
 }

@@ -16,6 +16,8 @@ fn the_demo_sends_every_request_where_it_should_go() {
     for line in ["onprem_primary(429), azure_backup(200)", "gpu_closet(UF), anthropic_main(200)", "reject: model_not_allowed"] {
         assert!(told.contains(line), "{line} in {told}");
     }
+    let wide: Vec<&str> = told.lines().filter(|line| line.chars().count() > 80).collect();
+    assert!(wide.is_empty(), "a terminal of 80 columns would break {wide:?}");
 }
 
 #[test]

@@ -29,6 +29,9 @@ fn check_gives_programs_one_json_document() {
         let (exit, out, _) = run(&["check", "--catalog", &source, "--format", "json"]);
         let report: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!((exit, &report["ok"]), (Some(code), &ok.into()), "{report}");
+        let names: Vec<&String> = report.as_object().unwrap().keys().collect();
+        assert_eq!(names, ["ok", "diagnostics", "revision", "label", "drains"]);
+        assert_eq!((report["revision"].is_string(), report["label"] == "one"), (ok, ok), "{report}");
         for diagnostic in report["diagnostics"].as_array().unwrap() {
             let keys: Vec<&String> = diagnostic.as_object().unwrap().keys().collect();
             assert_eq!(keys, ["severity", "code", "file", "line", "column", "message", "hint"]);
@@ -59,6 +62,7 @@ fn a_source_that_cannot_be_reached_is_an_error_of_check() {
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     let diagnostic = &report["diagnostics"][0];
     assert_eq!((code, &report["ok"], &diagnostic["code"]), (Some(1), &false.into(), &"unreachable".into()));
+    assert!(diagnostic["line"].is_null() && diagnostic["column"].is_null(), "a file that is not there has no line: {diagnostic}");
     let hint = diagnostic["hint"].as_str().unwrap();
     assert!(hint.contains("--catalog") && hint.contains("CASCADE_CATALOG__SOURCE"), "{hint}");
 }
@@ -179,6 +183,26 @@ fn explain_without_a_good_catalog_says_why_and_ends_with_1() {
     let (code, out, error) = run(&["explain", "--catalog", &home.text("catalog.yaml"), "--model", "m"]);
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert!(error.contains("nowhere"), "{error}");
+}
+
+#[test]
+fn explain_gives_programs_one_json_document_whatever_is_wrong() {
+    let home = Home::with_catalog("one");
+    home.write("bad.yaml", "version: 1\nmodels: {m: {chain: [nowhere]}}");
+    home.write("settings.yaml", "limits: {max_body: 1}\n");
+    let (good, bad, settings) = (home.text("catalog.yaml"), home.text("bad.yaml"), home.text("settings.yaml"));
+    for (arguments, code, told) in [
+        (&["--catalog", &bad][..], "unknown-group", "nothing to explain with"),
+        (&["--catalog", &good, "--config", &settings], "wrong-type", "nothing to explain with"),
+        (&["--catalog", "/nowhere"], "unreachable", "nothing to explain with"),
+        (&["--catalog", &good, "--body", "/nowhere"], "", "--body /nowhere: "),
+    ] {
+        let (exit, out, error) = run(&[&["explain", "--model", "m", "--format", "json"], arguments].concat());
+        let report: serde_json::Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{error}"));
+        assert_eq!((exit, &report["ok"], error.as_str()), (Some(1), &false.into(), ""), "{report}");
+        assert!(report["error"].as_str().unwrap().contains(told), "{report}");
+        assert_eq!(report["diagnostics"][0]["code"].as_str().unwrap_or_default(), code, "{report}");
+    }
 }
 
 #[test]

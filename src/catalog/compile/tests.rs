@@ -74,7 +74,7 @@ fn every_fault_is_reported_with_its_place_its_code_and_a_hint() {
         assert!(without_hint.is_empty(), "{}: {without_hint:#?}", case.display());
         seen.extend(found.iter().map(|fault| fault.code));
         let text = |name: &str| files.iter().find(|file| &*file.name == name).map(|file| &*file.text);
-        let shown = render::text(&found, text, false);
+        let shown = render::text(&found, text, false, None);
         for secret in ["sk-live", "9f86d081", "9F86D081"] {
             assert!(!shown.contains(secret), "{}: a key is shown", case.display());
         }
