@@ -1,7 +1,5 @@
 //! The commands that end by themselves: their output and exit codes.
 
-use cascade::lab::{Provider, Reply};
-
 use crate::catalog::{Home, good};
 use crate::process::run;
 
@@ -68,87 +66,6 @@ fn a_source_that_cannot_be_reached_is_an_error_of_check() {
 }
 
 #[test]
-fn explain_says_that_the_session_it_shows_is_a_hash() {
-    let home = Home::with_catalog("one");
-    let explain = |more: &[&str]| {
-        let (code, out, _) = run(&[&["explain", "--catalog", &home.text("catalog.yaml"), "--model", "m"], more].concat());
-        assert_eq!(code, Some(0), "{out}");
-        out.lines().find_map(|line| line.trim_start().strip_prefix("session  ").map(str::to_owned)).unwrap()
-    };
-    let shown = explain(&["--session", "canary"]);
-    let (hash, label) = shown.split_once(' ').unwrap();
-    assert!(hash.bytes().all(|byte| byte.is_ascii_hexdigit()) && label.starts_with("(a keyed hash of its id)"), "{shown}");
-    assert_eq!(explain(&[]), "-");
-}
-
-#[tokio::test]
-async fn explain_asks_the_session_directory_and_shows_what_it_changed() {
-    let known = |seen: &cascade::lab::Seen| match seen.path.as_str() {
-        "/-/m/s" => Reply::status(200).body(r#"{"selected_backend":"backup","selected_endpoint":"10.0.0.1:80"}"#),
-        _ => Reply::status(404),
-    };
-    let directory = Provider::start("directory", known).await.unwrap();
-    let home = Home::with_catalog("one");
-    let url = format!("http://{}/{{tenant}}/{{model}}/{{session}}", directory.address());
-    home.write(
-        "cascade.yaml",
-        &format!("session: {{directory: http, url: \"{url}\", timeout: 20s}}\nlimits: {{decision_deadline: 20s}}\n"),
-    );
-    let (catalog, config) = (home.text("catalog.yaml"), home.text("cascade.yaml"));
-    let explain = async |session: &'static str, format: &'static str| {
-        let files = [catalog.clone(), config.clone()];
-        let told = move || {
-            let [catalog, config] = &files;
-            run(&["explain", "--catalog", catalog, "--config", config, "--model", "m", "--session", session, "--format", format])
-                .1
-        };
-        tokio::task::spawn_blocking(told).await.unwrap()
-    };
-    let told: serde_json::Value = serde_json::from_str(&explain("s", "json").await).unwrap();
-    assert_eq!((&told["directory"]["answer"], &told["chain"][0]["name"]), (&"placed".into(), &"backup".into()), "{told}");
-    assert_eq!(told["endpoint_metadata"]["selected_endpoint"], "10.0.0.1:80");
-    let told = explain("s", "text").await;
-    assert!(told.contains("1. backup") && told.contains("lives in group backup: first"), "{told}");
-    let told = explain("other", "text").await;
-    assert!(told.contains("1. both") && told.contains("the directory does not know it"), "{told}");
-    drop(directory);
-    assert!(explain("s", "text").await.contains("no answer from the directory (unreachable)"));
-}
-
-/// What was considered of the session.
-fn considered(home: &Home, settings: &str, session: &str) -> Vec<String> {
-    home.write("cascade.yaml", settings);
-    let (config, catalog) = (home.text("cascade.yaml"), home.text("catalog.yaml"));
-    let question = ["--model", "m", "--session", session, "--format", "json"];
-    let (code, out, error) = run(&[&["explain", "--config", &config, "--catalog", &catalog], &question[..]].concat());
-    assert_eq!(code, Some(0), "{out}{error}");
-    let answer: serde_json::Value = serde_json::from_str(&out).unwrap();
-    let of_session =
-        answer["considered"].as_array().unwrap().iter().filter(|it| it["rule"].as_str().unwrap().starts_with("session"));
-    of_session.map(|it| it["result"].as_str().unwrap().to_owned()).collect()
-}
-
-#[test]
-fn explain_says_that_a_pick_under_a_random_key_is_nobody_elses() {
-    let home = Home::with_catalog("one");
-    home.write("secret", "long enough to be a key");
-    let told = |settings: &str, session: &str| considered(&home, settings, session).iter().any(|it| it.contains("random key"));
-    assert!(told("session: {sticky: true}\n", "s") && told("publish: {sticky_header: x-pick}\n", "s"));
-    assert!(!told("session: {sticky: true}\n", "") && !told("", "s"), "nothing is picked by a session");
-    assert!(!told(&format!("session: {{sticky: true}}\nsecret_file: {}\n", home.text("secret")), "s"));
-}
-
-#[test]
-fn explain_says_who_was_asked_for_the_session() {
-    let home = Home::with_catalog("one");
-    let learn = "feedback: {enabled: true}\nsession: {learn: true}\n";
-    assert_eq!(considered(&home, learn, "s"), ["nothing learned yet"]);
-    let away =
-        "session: {directory: http, url: \"http://127.0.0.1:1/{session}\", timeout: 10s}\nlimits: {decision_deadline: 10s}\n";
-    assert_eq!(considered(&home, away, "s"), ["no answer from the directory (unreachable)"]);
-}
-
-#[test]
 fn every_example_answers_help() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
     let sources = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -158,50 +75,6 @@ fn every_example_answers_help() {
         let source = std::fs::read_to_string(&path).unwrap();
         let name = path.file_stem().unwrap().display().to_string();
         assert!(source.contains("--help") && source.contains(&format!("Usage: {name} ")), "{name}");
-    }
-}
-
-#[test]
-fn explain_reads_a_body_from_standard_input() {
-    use std::io::Write;
-    let home = Home::with_catalog("one");
-    let source = home.text("catalog.yaml");
-    let mut child = crate::process::command(&["explain", "--catalog", &source, "--body", "-", "--format", "json"])
-        .stdin(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(br#"{"model": "alias"}"#).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((&answer["outcome"], &answer["model"]), (&"override".into(), &"m".into()), "{answer}");
-}
-
-#[test]
-fn explain_without_a_good_catalog_says_why_and_ends_with_1() {
-    let home = Home::new();
-    home.write("catalog.yaml", "version: 1\nmodels: {m: {chain: [nowhere]}}");
-    let (code, out, error) = run(&["explain", "--catalog", &home.text("catalog.yaml"), "--model", "m"]);
-    assert_eq!((code, out.as_str()), (Some(1), ""));
-    assert!(error.contains("nowhere"), "{error}");
-}
-
-#[test]
-fn explain_gives_programs_one_json_document_whatever_is_wrong() {
-    let home = Home::with_catalog("one");
-    home.write("bad.yaml", "version: 1\nmodels: {m: {chain: [nowhere]}}");
-    home.write("settings.yaml", "limits: {max_body: 1}\n");
-    let (good, bad, settings) = (home.text("catalog.yaml"), home.text("bad.yaml"), home.text("settings.yaml"));
-    for (arguments, code, told) in [
-        (&["--catalog", &bad][..], "unknown-group", "nothing to explain with"),
-        (&["--catalog", &good, "--config", &settings], "wrong-type", "nothing to explain with"),
-        (&["--catalog", "/nowhere"], "unreachable", "nothing to explain with"),
-        (&["--catalog", &good, "--body", "/nowhere"], "", "--body /nowhere: "),
-    ] {
-        let (exit, out, error) = run(&[&["explain", "--model", "m", "--format", "json"], arguments].concat());
-        let report: serde_json::Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{error}"));
-        assert_eq!((exit, &report["ok"], error.as_str()), (Some(1), &false.into(), ""), "{report}");
-        assert!(report["error"].as_str().unwrap().contains(told), "{report}");
-        assert_eq!(report["diagnostics"][0]["code"].as_str().unwrap_or_default(), code, "{report}");
     }
 }
 
@@ -282,33 +155,4 @@ fn the_schema_of_the_catalog_is_the_committed_one_and_that_of_the_settings_descr
     assert_eq!(code, Some(0));
     assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&serde_json::json!({"catalog": {"refresh": "1m"}})), "{out}");
     assert!(!jsonschema::validator_for(&schema).unwrap().is_valid(&serde_json::json!({"catalogue": {}})), "{out}");
-}
-
-#[test]
-fn explain_supposes_that_clusters_cool_and_says_what_that_changes() {
-    let home = Home::with_catalog("one");
-    home.write("catalog.yaml", &good("one").replace(", drained: true", ""));
-    let source = home.text("catalog.yaml");
-    let explain = |cooling: &[&str], format: &str| {
-        let more: Vec<&str> = cooling.iter().flat_map(|cluster| ["--cooling", cluster]).collect();
-        let (code, out, _) = run(&[&["explain", "--catalog", &source, "--model", "m", "--format", format], &more[..]].concat());
-        assert_eq!(code, Some(0), "{out}");
-        out
-    };
-    for (cooling, health, first, told) in [
-        (&[][..], "as_written", "both", ""),
-        (&["left"], "reordered", "both", "cooling: left, so each leaves its group"),
-        (&["left", "right"], "reordered", "backup", "cooling: left, right, so each leaves its group"),
-        (&["left=alias", "right"], "reordered", "backup", "cooling: left, right"),
-        (&["left", "right", "spare"], "all_cooling", "both", "the chain stays as written"),
-        (&["spare"], "as_written", "both", ""),
-        (&["nobody"], "as_written", "both", "nobody, which is no cluster of the catalog"),
-        (&["left=nothing"], "as_written", "both", "nothing on left, which is no model of the catalog"),
-    ] {
-        let answer: serde_json::Value = serde_json::from_str(&explain(cooling, "json")).unwrap();
-        assert_eq!((&answer["health"], &answer["chain"][0]["name"]), (&health.into(), &first.into()), "{cooling:?}: {answer}");
-        let said: Vec<&str> = answer["considered"].as_array().unwrap().iter().filter_map(|it| it["result"].as_str()).collect();
-        assert!(said.iter().any(|said| said.contains(told)), "{cooling:?}: {said:?}");
-        assert!(explain(cooling, "text").contains(told), "{cooling:?}");
-    }
 }

@@ -14,6 +14,7 @@ mod admin_token;
 mod commands;
 mod corpus;
 mod drain;
+mod explain;
 mod feedback;
 mod last_good;
 mod learning;
