@@ -1,5 +1,5 @@
 //! The key under which a directory knows a session: a text with `{tenant}`, `{model}` and `{session}`, filled with
-//! percent-encoded parts. What the parts are is decided elsewhere.
+//! percent-encoded parts that stay apart, so that no two sessions meet. What the parts are is decided elsewhere.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -10,11 +10,23 @@ const NO_TENANT: &str = "-";
 /// Everything but the unreserved characters of a URL.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
+const APART: &str = "write `/` or `:` between them";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Tenant,
     Model,
     Session,
+}
+
+impl Part {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tenant => "tenant",
+            Self::Model => "model",
+            Self::Session => "session",
+        }
+    }
 }
 
 /// A key's pieces in order: a text and the part after it.
@@ -25,12 +37,13 @@ pub struct Template {
 }
 
 impl Template {
-    /// Takes a text that names `{session}` and no other part but `{tenant}` and `{model}`.
+    /// Takes a text that names `{session}` and no other part but `{tenant}` and `{model}`. Between two parts stands a character
+    /// that no part can hold.
     ///
     /// # Errors
     /// Says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (mut pieces, mut rest) = (Vec::new(), text);
+        let (mut pieces, mut rest): (Vec<(Box<str>, Part)>, _) = (Vec::new(), text);
         while let Some((before, after)) = rest.split_once('{') {
             let (name, after) = after.split_once('}').ok_or("a `{` has no `}`")?;
             let part = match name {
@@ -39,6 +52,10 @@ impl Template {
                 "session" => Part::Session,
                 _ => return Err(format!("there is no part `{{{name}}}`: write {{tenant}}, {{model}} or {{session}}")),
             };
+            if let Some((_, last)) = pieces.last().filter(|_| before.chars().all(can_stand_in_a_part)) {
+                let (last, next) = (last.as_str(), part.as_str());
+                return Err(format!("`{{{last}}}` and `{{{next}}}` run together, so that two sessions could meet: {APART}"));
+            }
             pieces.push((Box::from(before), part));
             rest = after;
         }
@@ -90,8 +107,15 @@ impl Template {
     }
 }
 
+/// Letters of other alphabets too: a URL has them percent-encoded, as parts are.
+fn can_stand_in_a_part(character: char) -> bool {
+    character.is_alphanumeric() || "-._~%".contains(character)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -118,8 +142,25 @@ mod tests {
 
     #[test]
     fn a_template_names_the_session_and_only_known_parts() {
-        for (text, fault) in [("x", "{session}"), ("{tenant}", "{session}"), ("{session", "`}`"), ("{session}{user}", "{user}")] {
+        for (text, fault) in [("x", "{session}"), ("{tenant}", "{session}"), ("{session", "`}`"), ("{session}/{user}", "{user}")]
+        {
             assert!(Template::parse(text).unwrap_err().contains(fault), "{text}");
+        }
+    }
+
+    #[test]
+    fn parts_that_run_together_are_refused() {
+        for between in ["", "-", "_", ".", "~", "%", "%2F", "x", "7", "-x7-", "ä"] {
+            let fault = Template::parse(&format!("k:{{tenant}}{between}{{session}}")).unwrap_err();
+            assert!(fault.contains("`{tenant}` and `{session}`") && fault.contains("`/` or `:`"), "{between}: {fault}");
+        }
+        assert!(Template::parse("{session}/{model}-{tenant}").unwrap_err().contains("`{model}` and `{tenant}`"));
+        for between in ["/", ":", "|", "&m=", "-/-", "/s/", " "] {
+            let template = Template::parse(&format!("k-{{tenant}}{between}{{session}}-v1")).unwrap();
+            let (left, right) = (format!("a{between}b"), format!("b{between}x"));
+            let sessions = [("a", "b-x"), ("a-b", "x"), ("a", right.as_str()), (left.as_str(), "x")];
+            let keys: BTreeSet<_> = sessions.iter().map(|(tenant, session)| template.fill(Some(tenant), None, session)).collect();
+            assert_eq!(keys.len(), sessions.len(), "{keys:?}");
         }
     }
 }
