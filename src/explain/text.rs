@@ -1,58 +1,87 @@
-//! An explanation for a person at a terminal: the answer first, then what it rests on. It adds nothing that the JSON lacks.
-
-use std::fmt::Write;
+//! An explanation for a person at a terminal: the answer first, then what it rests on. It adds nothing that the JSON lacks. What it
+//! tells was written by clients, catalogs and directories, so that no character of theirs moves the cursor or ends a line.
 
 use super::{Attempt, Explanation};
 use crate::extract::{Found, TenantClaim};
 use crate::outcome::Outcome;
 
+const PLAIN: &str = "";
 const BOLD: &str = "\x1b[1m";
 const DIM: &str = "\x1b[2m";
-const GREEN: &str = "\x1b[32m";
-const YELLOW: &str = "\x1b[33m";
-const RED: &str = "\x1b[31m";
+const GREEN: &str = "\x1b[1;32m";
+const YELLOW: &str = "\x1b[1;33m";
+const RED: &str = "\x1b[1;31m";
 const RESET: &str = "\x1b[0m";
 
-struct Paint(bool);
+/// The only way to the terminal. A line is made of pieces, each a style and a text.
+struct Page {
+    out: String,
+    colour: bool,
+}
 
-impl Paint {
-    fn paint(&self, style: &str, text: &str) -> String {
-        if self.0 { format!("{style}{text}{RESET}") } else { text.to_owned() }
+impl Page {
+    fn section(&mut self, title: &str) {
+        self.write(&[(BOLD, title)]);
     }
+
+    fn line(&mut self, pieces: &[(&str, &str)]) {
+        self.out.push_str("  ");
+        self.write(pieces);
+    }
+
+    fn write(&mut self, pieces: &[(&str, &str)]) {
+        for (style, text) in pieces {
+            let is_styled = self.colour && !style.is_empty() && !text.is_empty();
+            self.out.push_str(if is_styled { style } else { PLAIN });
+            for character in text.chars() {
+                if is_harmful(character) {
+                    self.out.extend(character.escape_default());
+                } else {
+                    self.out.push(character);
+                }
+            }
+            self.out.push_str(if is_styled { RESET } else { PLAIN });
+        }
+        self.out.push('\n');
+    }
+}
+
+/// Controls, and what ends a line or turns its direction without being one.
+fn is_harmful(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 impl Explanation<'_> {
     /// Several lines, each ended. `colour`: with terminal escapes.
     #[must_use]
     pub fn to_text(&self, colour: bool) -> String {
-        let paint = Paint(colour);
-        let mut out = String::new();
-        self.headline(&mut out, &paint);
-        self.facts_text(&mut out, &paint);
-        self.attempts_text(&mut out, &paint);
+        let mut page = Page { out: String::new(), colour };
+        self.headline(&mut page);
+        self.facts_text(&mut page);
+        self.attempts_text(&mut page);
         let left_out = self.left_out();
         if !left_out.is_empty() {
-            section(&mut out, &paint, "left out");
+            page.section("left out");
             for (group, cluster, why, detail) in left_out {
                 let what = cluster.map_or_else(|| format!("group {group}"), |cluster| format!("{cluster} of {group}"));
                 let detail = detail.map(|detail| format!(" {detail}")).unwrap_or_default();
-                line(&mut out, &format!("{what}: {why}{detail}"));
+                page.line(&[(PLAIN, &format!("{what}: {why}{detail}"))]);
             }
         }
         let endpoint = self.endpoint_metadata();
         if !endpoint.is_empty() {
-            section(&mut out, &paint, "endpoint metadata (envoy.lb)");
-            line(&mut out, &serde_json::Value::Object(endpoint).to_string());
+            page.section("endpoint metadata (envoy.lb)");
+            page.line(&[(PLAIN, &serde_json::Value::Object(endpoint).to_string())]);
         }
-        section(&mut out, &paint, "considered");
+        page.section("considered");
         for considered in &self.considered {
-            let place = considered.place.as_ref().map(|place| paint.paint(DIM, &format!("  {place}"))).unwrap_or_default();
-            line(&mut out, &format!("{}: {}{place}", considered.rule, considered.result));
+            let place = considered.place.as_ref().map(|place| format!("  {place}")).unwrap_or_default();
+            page.line(&[(PLAIN, &format!("{}: {}", considered.rule, considered.result)), (DIM, &place)]);
         }
-        out
+        page.out
     }
 
-    fn headline(&self, out: &mut String, paint: &Paint) {
+    fn headline(&self, page: &mut Page) {
         let resolution = &self.resolution;
         let style = match resolution.outcome {
             Outcome::Override => GREEN,
@@ -64,32 +93,30 @@ impl Explanation<'_> {
             Outcome::PassThrough => "Envoy's static chain stands".to_owned(),
             Outcome::Reject => format!("the client gets {}", resolution.reason.status()),
         };
-        let word = paint.paint(style, &paint.paint(BOLD, resolution.outcome.as_str()));
-        let _ = writeln!(out, "{word} ({}): {meaning}", resolution.reason.as_str());
+        let reason = format!(" ({}): {meaning}", resolution.reason.as_str());
+        page.write(&[(style, resolution.outcome.as_str()), (PLAIN, &reason)]);
         let label = self.snapshot.label.as_deref().map(|label| format!(", {label}")).unwrap_or_default();
-        line(
-            out,
-            &paint.paint(DIM, &format!("catalog {}{label}; health {}", self.snapshot.revision, resolution.health.as_str())),
-        );
+        let health = resolution.health.as_str();
+        page.line(&[(DIM, &format!("catalog {}{label}; health {health}", self.snapshot.revision))]);
     }
 
-    fn facts_text(&self, out: &mut String, paint: &Paint) {
-        section(out, paint, "facts");
+    fn facts_text(&self, page: &mut Page) {
+        page.section("facts");
         let origin = |field: &str| {
             let found = self.origins.iter().find(|(name, _)| *name == field);
-            found.map(|(_, origin)| paint.paint(DIM, &format!("  from {origin}"))).unwrap_or_default()
+            found.map(|(_, origin)| format!("  from {origin}")).unwrap_or_default()
         };
         let model = match &self.facts.model {
             Found::Value(name) => match self.model() {
-                Some(known) if known != name => format!("{known} (sent as {})", printable(name)),
-                _ => printable(name),
+                Some(known) if known != name => format!("{known} (sent as {})", short(name)),
+                _ => short(name),
             },
             Found::Nothing => "-".to_owned(),
             Found::Unusable => "a value that is no name".to_owned(),
         };
-        line(out, &format!("model    {model}{}", origin("model")));
+        page.line(&[(PLAIN, &format!("model    {model}")), (DIM, &origin("model"))]);
         let claim = match &self.facts.tenant {
-            Found::Value(TenantClaim::Name(name)) => printable(name),
+            Found::Value(TenantClaim::Name(name)) => short(name),
             Found::Value(TenantClaim::ApiKey(_)) => "an API key".to_owned(),
             Found::Nothing => "-".to_owned(),
             Found::Unusable => "a value that is no name".to_owned(),
@@ -98,42 +125,40 @@ impl Explanation<'_> {
             Some(name) if name != claim => format!("{name} (sent: {claim})"),
             _ => claim,
         };
-        line(out, &format!("tenant   {judged}{}", origin("tenant")));
+        page.line(&[(PLAIN, &format!("tenant   {judged}")), (DIM, &origin("tenant"))]);
         let session = self.session.as_deref().map_or_else(|| "-".to_owned(), |hash| format!("{hash} (a keyed hash of its id)"));
-        line(out, &format!("session  {session}{}", origin("session")));
+        page.line(&[(PLAIN, &format!("session  {session}")), (DIM, &origin("session"))]);
     }
 
-    fn attempts_text(&self, out: &mut String, paint: &Paint) {
+    fn attempts_text(&self, page: &mut Page) {
         let attempts = self.attempts();
         if attempts.is_empty() {
             return;
         }
         let title = if self.resolution.outcome == Outcome::Override { "attempts" } else { "attempts it would have had" };
-        section(out, paint, title);
-        attempts.iter().for_each(|attempt| line(out, &attempt_line(attempt, paint)));
+        page.section(title);
+        attempts.iter().for_each(|attempt| attempt_line(page, attempt));
     }
 }
 
-fn attempt_line(attempt: &Attempt<'_>, paint: &Paint) -> String {
+fn attempt_line(page: &mut Page, attempt: &Attempt<'_>) {
     let clusters = if attempt.clusters.is_empty() {
         "as Envoy's own group of that name has it".to_owned()
     } else {
         let share = |(name, probability): &(&str, f64)| format!("{name} {:.1} %", probability * 100.0);
         attempt.clusters.iter().map(share).collect::<Vec<_>>().join(", ")
     };
-    let pick = attempt.pick.map(|pick| format!(" → {}", paint.paint(BOLD, pick))).unwrap_or_default();
-    format!("{}. {}: {clusters}{pick}", attempt.number, attempt.group)
+    let shares = format!("{}. {}: {clusters}", attempt.number, attempt.group);
+    match attempt.pick {
+        Some(pick) => page.line(&[(PLAIN, &shares), (PLAIN, " → "), (BOLD, pick)]),
+        None => page.line(&[(PLAIN, &shares)]),
+    }
 }
 
-/// Names in a request are data: no control character reaches the terminal.
-fn printable(text: &str) -> String {
-    text.chars().take(200).map(|character| if character.is_control() { '\u{FFFD}' } else { character }).collect()
+/// Names in a request may be as long as the request.
+fn short(text: &str) -> String {
+    text.chars().take(200).collect()
 }
 
-fn section(out: &mut String, paint: &Paint, title: &str) {
-    let _ = writeln!(out, "{}", paint.paint(BOLD, title));
-}
-
-fn line(out: &mut String, text: &str) {
-    let _ = writeln!(out, "  {text}");
-}
+#[cfg(test)]
+mod tests;
