@@ -2,6 +2,7 @@
 //! module knows neither.
 
 pub mod codes;
+pub mod mask;
 pub mod render;
 
 use std::fmt;

@@ -1,11 +1,11 @@
 //! Diagnostics for people and for programs. For people each shows its line with a mark under the place, as compilers do; API keys,
-//! hashes of keys, passwords in URLs and fields that may be keys are blacked out of that line. It does not decide where the text goes.
+//! hashes of keys, secrets of URLs and fields that may be keys are blacked out of that line. It does not decide where the text goes.
 
 use std::fmt::Write;
 
 use serde_json::json;
 
-use super::{Diagnostic, Severity, acceptable};
+use super::{Diagnostic, Severity, acceptable, mask};
 
 /// The longest stretch of a line that is shown, in characters: catalogs in flow style have very long lines.
 const WIDTH: usize = 110;
@@ -131,11 +131,11 @@ fn token(rest: &[char]) -> usize {
     }
 }
 
-/// A line with every key and hash of a key blacked out, each character by one, so that columns stay.
+/// A line with every secret of a URL, key and hash of a key blacked out, each character by one, so that columns stay.
 fn blacked_out(text: &str, index: usize) -> Option<Vec<char>> {
     let lines: Vec<&str> = text.strip_prefix('\u{feff}').unwrap_or(text).lines().take(index + 1).collect();
     let line = lines.get(index)?;
-    let mut characters: Vec<char> = line.chars().collect();
+    let mut characters: Vec<char> = mask::blacked_out(line).chars().collect();
     let mut black_out = |from: usize, until: &dyn Fn(char) -> bool| {
         for character in characters.iter_mut().skip(from).take_while(|character| !until(**character)) {
             if character.is_alphanumeric() || "_-+/=.".contains(*character) {
@@ -153,9 +153,6 @@ fn blacked_out(text: &str, index: usize) -> Option<Vec<char>> {
     }
     after("api_keys").into_iter().for_each(|from| black_out(from, &|character| character == ']'));
     after("sha256:").into_iter().for_each(|from| black_out(from, &|character| !character.is_ascii_hexdigit()));
-    if line.contains('@') {
-        after("://").into_iter().for_each(|from| black_out(from, &|character| character == '@'));
-    }
     Some(characters)
 }
 

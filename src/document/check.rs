@@ -7,6 +7,7 @@ use super::shape::{Field, Record, Shape};
 use super::suggest::nearest;
 use super::units::{parse_duration, parse_size};
 use super::{Entry, Node, Value};
+use crate::diagnostic::mask::{may_be_secret, named};
 use crate::diagnostic::{Diagnostic, Place};
 
 const WHOLE: &str = "write a whole number in this range, without quotes";
@@ -132,7 +133,7 @@ impl Check<'_> {
                 ));
             }
             Shape::Choice(words) if !words.contains(&text) => {
-                let message = format!("`{path}` must be {}, not `{text}`", shape.words());
+                let message = format!("`{path}` must be {}, not {}", shape.words(), named(text));
                 let fault = Diagnostic::error("bad-choice", &node.place, message);
                 self.found.push(match nearest(text, words.iter().copied()) {
                     Some(word) => fault.hint(format!("did you mean `{word}`?")),
@@ -147,7 +148,7 @@ impl Check<'_> {
 
     fn unit(&mut self, fault: Option<&'static str>, text: &str, node: &Node, path: &Path<'_>) {
         if let Some(fault) = fault {
-            self.error("bad-value", node, format!("`{path}` cannot be `{text}`"), fault);
+            self.error("bad-value", node, format!("`{path}` cannot be {}", named(text)), fault);
         }
     }
 
@@ -184,11 +185,6 @@ pub fn parse_key_hash(text: &str) -> Option<[u8; 32]> {
         *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()?;
     }
     Some(hash)
-}
-
-/// True for a word that is long and holds digits, as keys and tokens do and fields do not.
-fn may_be_secret(word: &str) -> bool {
-    word.len() >= 16 && word.bytes().any(|byte| byte.is_ascii_digit())
 }
 
 /// What to do about a value of the wrong kind.

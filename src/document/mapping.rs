@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Entry, Node, Value};
+use crate::diagnostic::mask::blacked_out;
 use crate::diagnostic::{Diagnostic, Place};
 
 /// From this many entries on, keys are found by hash.
@@ -18,7 +19,7 @@ pub(super) struct Mapping {
 impl Mapping {
     pub(super) fn insert(&mut self, key: String, place: Place, value: Node, found: &mut Vec<Diagnostic>) {
         if let Some(first) = self.position(&key) {
-            let message = format!("`{key}` stands twice in this mapping; first at {}", self.entries[first].place);
+            let message = format!("`{}` stands twice in this mapping; first at {}", blacked_out(&key), self.entries[first].place);
             found.push(Diagnostic::error("duplicate-key", &place, message).hint("remove one of the two"));
             return;
         }

@@ -3,6 +3,7 @@
 
 use super::document::SOURCE_FIELDS;
 use crate::diagnostic::Diagnostic;
+use crate::diagnostic::mask::blacked_out;
 use crate::document::Node;
 use crate::extract::path::Template;
 use crate::extract::source::{Pointer, Source};
@@ -85,7 +86,7 @@ fn misplaced(source: &Source, item: &Node, field: Field) -> Option<Diagnostic> {
         _ if field == Field::Tenant && source.is_client_written() && !is_trusted => {
             let message = format!(
                 "clients write {} themselves: whoever sends another tenant's name there would be served as that tenant",
-                source.describe()
+                blacked_out(&source.describe())
             );
             Some(Diagnostic::error("untrusted-tenant", &item.place, message).hint(
                 "add `trusted: true` if your Envoy sets it or strips it from clients, or use `api_key`, or `metadata` of a filter that authenticates",
