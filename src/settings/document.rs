@@ -141,7 +141,7 @@ const LIMITS: Shape = Shape::Record(&Record {
         field("session_scan", Shape::Size, "How far a body is read for the session once the model is known.")
             .default("\"64KiB\""),
         field("body_wait", Shape::Duration, "How long the client's bytes are awaited.").default("\"30s\""),
-        field("decision_deadline", Shape::Duration, "How long a decision may take once all its bytes are there.")
+        field("decision_deadline", Shape::Duration, "How long a decision may take once all its bytes are there: 1m at most.")
             .default("\"150ms\""),
     ],
 });
@@ -154,8 +154,13 @@ const SESSION: Shape = Shape::Record(&Record {
         field("sticky", Shape::Bool, "True keeps a session on one cluster of each group.").default("false"),
         field("url", Shape::Text, "The directory's URL; `{tenant}`, `{model}` and `{session}` are percent-encoded.")
             .example("\"http://directory.internal/s/{tenant}/{model}/{session}\""),
-        field("key", Shape::Text, "The key in Redis, and in memory.").default("\"cascade:session:{tenant}/{model}/{session}\""),
-        field("timeout", Shape::Duration, "How long an answer is awaited.").default("\"50ms\""),
+        field(
+            "key",
+            Shape::Text,
+            "The key in Redis, and in memory. Between two parts stands what no part can hold, as `/` or `:`.",
+        )
+        .default("\"cascade:session:{tenant}/{model}/{session}\""),
+        field("timeout", Shape::Duration, "How long an answer is awaited: 1m at most.").default("\"50ms\""),
         field("ttl", Shape::Duration, "How long an answer is believed that has no `ttl_seconds`; with `learn`, also how long what was learned is remembered.").default("\"30s\""),
         field("negative_ttl", Shape::Duration, "How long it is remembered that a session is unknown.").default("\"1s\""),
         field("capacity", Shape::Integer(1, 100_000_000), "How many answers are remembered.").default("100000"),

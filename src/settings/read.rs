@@ -2,6 +2,7 @@
 //! itself, and starts nothing.
 
 mod feedback;
+mod headers;
 mod session;
 
 use std::time::Duration;
@@ -14,6 +15,9 @@ use crate::diagnostic::{Diagnostic, Place, acceptable};
 use crate::document::units::{parse_duration, parse_size};
 use crate::document::{self, Format, Node, Value, check};
 use crate::extract::source::{OnDuplicateKey, Plan, Source};
+
+/// No request waits longer, whatever proxy is before us.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Settings that flags give; they win over everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -63,13 +67,14 @@ struct Reader<'r> {
 impl<'r> Reader<'r> {
     fn settings(mut self) -> Settings {
         let default = Settings::default();
+        let extract = self.extract(default.extract);
         Settings {
             listen: self.address("listen").unwrap_or(default.listen),
             admin: self.address("admin").unwrap_or(default.admin),
             probe: if self.text("probe").is_none_or(str::is_empty) { None } else { self.address("probe") },
             catalog: self.catalog(default.catalog),
-            publish: self.publish(default.publish),
-            extract: self.extract(default.extract),
+            publish: self.publish(default.publish, &extract.plan),
+            extract,
             limits: self.limits(&default.limits, default.server.max_message),
             session: self.session(&default.session),
             feedback: self.feedback(default.feedback),
@@ -80,26 +85,22 @@ impl<'r> Reader<'r> {
                     .unwrap_or(default.server.max_concurrent_streams),
                 max_message: self.size("server.max_message").unwrap_or(default.server.max_message),
             },
-            secret_file: self.path("secret_file").or(default.secret_file),
-            admin_token_file: self.path("admin_token_file").or(default.admin_token_file),
+            secret_file: self.file("secret_file").or(default.secret_file),
+            admin_token_file: self.file("admin_token_file").or(default.admin_token_file),
             telemetry: self.telemetry(default.telemetry),
         }
     }
 
     fn catalog(&mut self, default: CatalogSettings) -> CatalogSettings {
-        let refresh = self.duration("catalog.refresh").unwrap_or(default.refresh);
-        if refresh.is_zero() {
-            self.fault("bad-value", "catalog.refresh", "`catalog.refresh` must be more than 0: the source is read that often");
-        }
         CatalogSettings {
             source: self.text("catalog.source").map_or(default.source, str::to_owned),
             // However little is asked for: the loader knows how often it can read.
-            refresh,
-            last_good: self.path("catalog.last_good").or(default.last_good),
+            refresh: self.time("catalog.refresh", Duration::MAX).unwrap_or(default.refresh),
+            last_good: self.file("catalog.last_good").or(default.last_good),
         }
     }
 
-    fn publish(&mut self, default: Publish) -> Publish {
+    fn publish(&mut self, default: Publish, plan: &Plan) -> Publish {
         let text = |reader: &Self, path: &str, default: String| reader.text(path).map_or(default, str::to_owned);
         let publish = Publish {
             namespace: text(self, "publish.namespace", default.namespace),
@@ -110,8 +111,8 @@ impl<'r> Reader<'r> {
             },
             decision_namespace: text(self, "publish.decision_namespace", default.decision_namespace),
             endpoint_namespace: text(self, "publish.endpoint_namespace", default.endpoint_namespace),
-            sticky_header: self.header("publish.sticky_header").unwrap_or(default.sticky_header),
-            decision_header: self.header("publish.decision_header").unwrap_or(default.decision_header),
+            sticky_header: self.header("publish.sticky_header", default.sticky_header, plan),
+            decision_header: self.header("publish.decision_header", default.decision_header, plan),
         };
         // Each namespace is written whole, so that two uses of one would overwrite each other.
         let clash = "two namespaces of `publish` are the same: one answer would overwrite the other";
@@ -176,8 +177,8 @@ impl<'r> Reader<'r> {
             max_decompressed: self.size("limits.max_decompressed").unwrap_or(default.max_decompressed),
             max_depth: self.integer("limits.max_depth").unwrap_or(default.max_depth),
             session_scan: self.size("limits.session_scan").unwrap_or(default.session_scan),
-            body_wait: self.duration("limits.body_wait").unwrap_or(default.body_wait),
-            decision_deadline: self.duration("limits.decision_deadline").unwrap_or(default.decision_deadline),
+            body_wait: self.time("limits.body_wait", Duration::MAX).unwrap_or(default.body_wait),
+            decision_deadline: self.time("limits.decision_deadline", LONGEST_WAIT).unwrap_or(default.decision_deadline),
         };
         let max_message = self.size("server.max_message").unwrap_or(max_message);
         if limits.max_body >= max_message {
@@ -222,13 +223,32 @@ impl<'r> Reader<'r> {
         self.found.push(Diagnostic::error(code, &place, message));
     }
 
-    /// A path of the file system; empty is none.
+    /// A path of the file system, which is shown where it cannot be opened: a URL may hold a password.
+    fn file(&mut self, path: &str) -> Option<String> {
+        if self.text(path).is_some_and(|text| text.contains("://")) {
+            self.fault("bad-value", path, &format!("`{path}` must be a path of the file system, not a URL"));
+        }
+        self.path(path)
+    }
+
+    /// A text; empty is none.
     fn path(&self, path: &str) -> Option<String> {
         self.text(path).filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
     fn duration(&self, path: &str) -> Option<Duration> {
         parse_duration(self.text(path)?).ok()
+    }
+
+    /// How long something takes or is awaited: never no time at all.
+    fn time(&mut self, path: &str, longest: Duration) -> Option<Duration> {
+        let time = self.duration(path)?;
+        if time.is_zero() {
+            self.fault("bad-value", path, &format!("`{path}` must be more than 0s"));
+        } else if time > longest {
+            self.fault("bad-value", path, &format!("`{path}` may be {}s at most: no request can wait longer", longest.as_secs()));
+        }
+        Some(time)
     }
 
     fn size(&self, path: &str) -> Option<u64> {
@@ -244,29 +264,6 @@ impl<'r> Reader<'r> {
             Ok(address) => Some(address),
             Err(fault) => {
                 self.fault("bad-address", path, &format!("`{path}` is no address: {fault}"));
-                None
-            }
-        }
-    }
-
-    /// A header that is removed from requests; empty is none.
-    fn header(&mut self, path: &str) -> Option<String> {
-        let text = self.text(path)?;
-        match sources::header(text) {
-            _ if text.is_empty() => Some(String::new()),
-            Ok(name) if !name.starts_with(':') && !matches!(name.as_str(), "host" | "content-length" | "content-type") => {
-                Some(name)
-            }
-            Ok(_) => {
-                self.fault(
-                    "bad-value",
-                    path,
-                    &format!("`{path}` cannot be `{text}`: it is removed from every request, and this one is needed"),
-                );
-                None
-            }
-            Err(fault) => {
-                self.fault("bad-value", path, &format!("`{path}` cannot be `{text}`: {fault}"));
                 None
             }
         }

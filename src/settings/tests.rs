@@ -2,15 +2,17 @@
 
 mod environment;
 mod faults;
+mod secrets;
 mod sessions;
 
 use std::time::Duration;
 
 use super::read::{Flags, read};
-use super::{Address, Encoding, LogFormat, OnTrouble, Settings, document};
+use super::{Address, Directory, Encoding, LogFormat, OnTrouble, Settings, document};
 use crate::diagnostic::Diagnostic;
 use crate::document::shape::{Record, Shape};
 use crate::extract::source::{OnDuplicateKey, Source};
+use crate::session::template::Template;
 
 fn from(text: &str) -> Result<(Settings, Vec<Diagnostic>), Vec<Diagnostic>> {
     read(Some(("cascade.yaml", text)), std::iter::empty(), Flags::default())
@@ -77,7 +79,7 @@ extract:
   on_malformed_body: reject
   on_duplicate_key: last
 limits: {max_body: 1MiB, max_decompressed: 2MiB, max_depth: 64, session_scan: 1KiB, body_wait: 2s, decision_deadline: 20ms}
-session: {directory: none, sticky: false, url: "http://d/{session}", key: k, timeout: 50ms, ttl: 30s, negative_ttl: 1s, capacity: 100000, learn: false, learn_endpoint: false, on_unavailable: continue}
+session: {directory: redis, sticky: false, url: "redis://d", key: "k/{tenant}/{session}", timeout: 50ms, ttl: 30s, negative_ttl: 1s, capacity: 100000, learn: false, learn_endpoint: false, on_unavailable: continue}
 feedback: {enabled: true, log_name: attempts, statuses: [429, 529], consecutive_failures: 5, cooldown: 20s, max_cooldown: 1h, share: none}
 server: {drain: 1s, max_concurrent_streams: 100, max_message: 3MiB}
 secret_file: /etc/cascade/secret
@@ -101,6 +103,8 @@ telemetry: {log: "warn,cascade=debug", log_format: json, otlp_endpoint: ""}
     assert_eq!((settings.extract.on_missing_model, settings.extract.on_malformed_body), (OnTrouble::Reject, OnTrouble::Reject));
     assert_eq!((settings.limits.max_body, settings.limits.decision_deadline), (1 << 20, Duration::from_millis(20)));
     assert_eq!((settings.server.max_concurrent_streams, settings.server.max_message), (100, 3 << 20));
+    let key = Template::parse("k/{tenant}/{session}").unwrap();
+    assert_eq!(settings.session.directory, Directory::Redis { url: "redis://d".to_owned(), key });
     let feedback = &settings.feedback;
     assert_eq!((feedback.enabled, feedback.log_name.as_str(), feedback.statuses.as_slice()), (true, "attempts", &[429, 529][..]));
     let cooling = feedback.cooling;

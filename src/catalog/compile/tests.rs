@@ -19,6 +19,7 @@ const ELSEWHERE: &[&str] = &[
     "limits-disagree",
     "no-feedback",
     "no-model-source",
+    "no-session-source",
     "not-available",
     "random-secret",
     "rejects-nothing",
@@ -26,6 +27,7 @@ const ELSEWHERE: &[&str] = &[
     "shared-sessions",
     "unknown-variable",
     "untrusted-tenant",
+    "unused-setting",
     // Those of `load`, `document` and the command line.
     "no-catalog-files",
     "not-utf8",

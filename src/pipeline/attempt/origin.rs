@@ -47,6 +47,13 @@ mod tests {
     use super::*;
     use crate::extract::request::Request;
     use crate::feedback::token::Token;
+    use crate::settings::read::{Flags, read};
+
+    #[test]
+    fn no_other_header_of_ours_has_its_name() {
+        let settings = format!("publish: {{sticky_header: {HEADER}}}\n");
+        assert!(read(Some(("cascade.yaml", &settings)), std::iter::empty(), Flags::default()).is_err());
+    }
 
     #[test]
     fn a_path_comes_back_and_whatever_we_did_not_write_does_not() {

@@ -38,6 +38,10 @@ impl Reader<'_> {
     /// It is the Redis of the sessions: one server to run, one address to keep right.
     fn share(&mut self) -> Option<Share> {
         if self.text("feedback.share") != Some("redis") {
+            if self.text("feedback.share_key").is_some_and(|key| key != KEY) {
+                let message = "`feedback.share_key` is not used: `feedback.share` is `none`";
+                self.warn("unused-setting", "feedback.share_key", message, "remove it, or set `feedback.share: redis`");
+            }
             return None;
         }
         let url = self.path("session.url").filter(|_| self.text("session.directory") == Some("redis"));

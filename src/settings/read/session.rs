@@ -1,8 +1,8 @@
 //! Reads `session`: whether the directory can be asked at all, under a key that clients cannot bend.
 
-use super::Reader;
+use super::{LONGEST_WAIT, Reader};
 use crate::diagnostic::Diagnostic;
-use crate::document::Node;
+use crate::document::{Node, Value};
 use crate::session::template::{Part, Template};
 use crate::settings::{Directory, OnTrouble, Session};
 
@@ -22,10 +22,12 @@ impl Reader<'_> {
             let warning = "`session.on_unavailable: reject` rejects nothing: there is no directory that could be away";
             self.warn("rejects-nothing", "session.on_unavailable", warning, "set `session.directory` to `http` or `redis`");
         }
+        self.session_is_found(learn);
+        self.unused(learn);
         Session {
             directory: self.directory(learn).unwrap_or(Directory::None),
             sticky,
-            timeout: self.duration("session.timeout").unwrap_or(default.timeout),
+            timeout: self.time("session.timeout", LONGEST_WAIT).unwrap_or(default.timeout),
             ttl: self.duration("session.ttl").unwrap_or(default.ttl),
             negative_ttl: self.duration("session.negative_ttl").unwrap_or(default.negative_ttl),
             capacity: self.integer("session.capacity").unwrap_or(default.capacity),
@@ -74,6 +76,46 @@ impl Reader<'_> {
         is_on
     }
 
+    fn session_is_found(&mut self, learn: bool) {
+        if !self.at("extract.session").is_some_and(|list| matches!(&list.value, Value::List(items) if items.is_empty())) {
+            return;
+        }
+        let path = "extract.session";
+        let empty = "`extract.session` is empty: no request will have a session";
+        let uses = [
+            ("session.sticky", self.is_on("session.sticky")),
+            ("session.directory", self.text("session.directory").is_some_and(|kind| kind != "none")),
+            ("publish.sticky_header", self.path("publish.sticky_header").is_some()),
+        ];
+        if learn {
+            self.fault("learns-nothing", path, &format!("{empty}, and `session.learn` would learn nothing"));
+        } else if let Some((user, _)) = uses.into_iter().find(|(_, is_used)| *is_used) {
+            self.warn(
+                "no-session-source",
+                path,
+                &format!("{empty}, and `{user}` uses it"),
+                "name a header, as in `[{header: x-session-id}]`",
+            );
+        }
+    }
+
+    /// What is written for a directory that is not the chosen one. A default that is written out says nothing.
+    fn unused(&mut self, learn: bool) {
+        let kind = self.text("session.directory").unwrap_or("none");
+        let (url, key) = match kind {
+            "none" => (false, learn),
+            "memory" => (false, true),
+            "http" => (true, false),
+            _ => (true, true),
+        };
+        for (path, is_used, default) in [("session.url", url, ""), ("session.key", key, KEY)] {
+            if !is_used && self.text(path).is_some_and(|text| text != default) {
+                let message = format!("`{path}` is not used: `session.directory` is `{kind}`");
+                self.warn("unused-setting", path, &message, "remove it, or choose the directory that it is meant for");
+            }
+        }
+    }
+
     fn directory(&mut self, learn: bool) -> Option<Directory> {
         match self.text("session.directory").unwrap_or("none") {
             "none" if !learn => None,
@@ -114,18 +156,37 @@ impl Reader<'_> {
 
     fn http(&mut self) -> Option<Template> {
         let url = self.url("http://directory.internal/s/{tenant}/{model}/{session}")?;
+        let Some(rest) = ["http://", "https://"].iter().find_map(|scheme| url.strip_prefix(scheme)) else {
+            let message = "`session.url` must begin with `http://` or `https://`: `session.directory` is `http`";
+            self.fault("bad-value", "session.url", message);
+            return None;
+        };
+        if url.contains('#') {
+            let message = "`session.url` has a `#`, and what follows one is never sent: write `%23` if the directory wants it";
+            self.fault("bad-value", "session.url", message);
+            return None;
+        }
+        let host = rest.find('/').filter(|at| *at > 0 && !rest[..*at].contains('{'));
+        let Some(path) = host.map(|at| url.len() - rest.len() + at) else { return self.no_http_url() };
         let template = self.template("session.url", &url)?;
-        let authority = ["http://", "https://"].iter().find_map(|scheme| template.start().strip_prefix(scheme));
-        let is_fixed = authority.is_some_and(|rest| rest.find('/').is_some_and(|at| at > 0));
-        // Filled with any parts it must stay a URL, and of the same host.
         let sample = template.fill(Some("t"), Some("m"), "s").unwrap_or_default();
-        if !is_fixed || reqwest::Url::parse(&sample).is_err() {
-            let message = "`session.url` must be an http(s) URL whose parts stand after the host, as in \
-                           http://directory.internal/s/{tenant}/{model}/{session}";
+        let Ok(asked) = reqwest::Url::parse(&sample) else { return self.no_http_url() };
+        // Parts that stand apart in the text must do so in what is sent.
+        let query = asked.query().map(|query| format!("?{query}")).unwrap_or_default();
+        if sample[path..] != format!("{}{query}", asked.path()) {
+            let message = "`session.url` would not be asked as it is written: blanks, `\\`, `<`, `..` and letters beyond ASCII cannot \
+                           stand in a URL; write them percent-encoded";
             self.fault("bad-value", "session.url", message);
             return None;
         }
         Some(template)
+    }
+
+    fn no_http_url(&mut self) -> Option<Template> {
+        let message = "`session.url` must be an http(s) URL whose parts stand after the host, as in \
+                       http://directory.internal/s/{tenant}/{model}/{session}";
+        self.fault("bad-value", "session.url", message);
+        None
     }
 
     fn url(&mut self, example: &str) -> Option<String> {
@@ -147,6 +208,8 @@ impl Reader<'_> {
                 Some(template)
             }
             Err(fault) => {
+                // A part of it may be a password.
+                let fault = if path == "session.key" && text.contains("://") { "it is a URL".to_owned() } else { fault };
                 self.fault("bad-value", path, &format!("`{path}` is no key of a session: {fault}"));
                 None
             }
