@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use super::load::{self, LoadError, SourceFile};
 use super::remote::{Fetched, Remote};
 use crate::diagnostic::Diagnostic;
+use crate::diagnostic::mask::is_address;
 
 /// What to do about a source that cannot be reached.
 pub const HOW_TO_NAME: &str = "name a file, a directory or an http(s) URL with --catalog, CASCADE_CATALOG__SOURCE or \
@@ -87,12 +88,13 @@ impl Origin {
         if source.starts_with("http://") || source.starts_with("https://") {
             return Remote::new(source).map(Self::Url).map_err(BadSource);
         }
-        match source.split_once("://") {
-            Some((scheme, _)) => {
-                Err(BadSource(format!("the catalog source must be a file, a directory or an http(s) URL, not `{scheme}://…`")))
-            }
-            None => Ok(Self::Path(PathBuf::from(source))),
+        if !is_address(source) {
+            return Ok(Self::Path(PathBuf::from(source)));
         }
+        let is_plain = |scheme: &&str| scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+        let scheme = source.split_once("://").map(|(scheme, _)| scheme).filter(is_plain);
+        let not = scheme.map_or_else(|| "another address".to_owned(), |scheme| format!("`{scheme}://…`"));
+        Err(BadSource(format!("the catalog source must be a file, a directory or an http(s) URL, not {not}")))
     }
 
     /// How the source is called in logs and answers: a URL without user, password and query, which may be secret.
@@ -152,5 +154,23 @@ fn read_path(path: &Path) -> Reading {
         Ok(files) => Reading::from(Ok(files)),
         Err(LoadError::Invalid(found)) => Reading::from(Err(found)),
         Err(LoadError::Unreachable(why)) => Reading::Away(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_that_is_refused_is_not_shown() {
+        for (source, told) in [
+            ("ftp://user:secret@h", "`ftp://…`"),
+            ("user:secret@h:80", "another address"),
+            ("user:secret@h/x://y", "another address"),
+            ("h:80?token=secret", "another address"),
+        ] {
+            let fault = Origin::parse(source).unwrap_err().to_string();
+            assert!(fault.ends_with(told) && !fault.contains("secret"), "{fault}");
+        }
     }
 }

@@ -17,6 +17,12 @@ pub fn may_be_secret(text: &str) -> bool {
     is_token || text.contains("://") || text.contains(['@', '?', '=']) || !secrets(text).is_empty()
 }
 
+/// True for what is no path of the file system but an address: it has a scheme, or credentials, which no path begins with.
+#[must_use]
+pub fn is_address(text: &str) -> bool {
+    text.contains("://") || (!text.starts_with(['/', '.']) && !secrets(text).is_empty())
+}
+
 /// A line with all that may be secret blacked out, each character by one, so that columns stay.
 #[must_use]
 pub fn blacked_out(line: &str) -> String {
@@ -143,6 +149,16 @@ mod tests {
             ["redis://:secret@h", "redis://secret", "user:secret@h", "secret@h", "/s?secret", "token=secret", "secret0123456789"]
         {
             assert!(!named(value).contains("secret0") && !named(value).contains("`"), "{value}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_no_path() {
+        for address in ["redis://h", "file:///a", "user:pw@h:6379", "h:6379?token=x"] {
+            assert!(is_address(address), "{address}");
+        }
+        for path in ["/srv/a:b@c/x.yaml", "./a:b@c", "../what?", "catalogs/quickstart", "catalog@v2.yaml", ""] {
+            assert!(!is_address(path), "{path}");
         }
     }
 }

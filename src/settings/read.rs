@@ -11,6 +11,7 @@ use super::document::SETTINGS;
 use super::sources::{self, Field};
 use super::{Address, CatalogSettings, Encoding, Extract, Limits, LogFormat, OnTrouble, Publish, Server, Settings, Telemetry};
 use super::{environment, unavailable};
+use crate::diagnostic::mask::is_address;
 use crate::diagnostic::{Diagnostic, Place, acceptable};
 use crate::document::units::{parse_duration, parse_size};
 use crate::document::{self, Format, Node, Value, check};
@@ -223,10 +224,10 @@ impl<'r> Reader<'r> {
         self.found.push(Diagnostic::error(code, &place, message));
     }
 
-    /// A path of the file system, which is shown where it cannot be opened: a URL may hold a password.
+    /// A path of the file system, which is shown where it cannot be opened; an address may hold a password.
     fn file(&mut self, path: &str) -> Option<String> {
-        if self.text(path).is_some_and(|text| text.contains("://")) {
-            self.fault("bad-value", path, &format!("`{path}` must be a path of the file system, not a URL"));
+        if self.text(path).is_some_and(is_address) {
+            self.fault("bad-value", path, &format!("`{path}` must be a path of the file system, not an address"));
         }
         self.path(path)
     }

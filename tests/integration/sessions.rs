@@ -204,7 +204,7 @@ async fn a_late_answer_fills_the_cache_though_its_stream_is_gone() {
 async fn the_deadline_ends_the_wait_and_the_late_answer_fills_the_cache() {
     let (home, town) = (Home::with_catalog("one"), directory(Mood::Silent).await);
     // Nothing but the deadline ends this wait in time.
-    let cascade = cascade(&home, &town, &[("SESSION__TIMEOUT", "1h"), ("LIMITS__DECISION_DEADLINE", "50ms")]).await;
+    let cascade = cascade(&home, &town, &[("SESSION__TIMEOUT", "1m"), ("LIMITS__DECISION_DEADLINE", "50ms")]).await;
     let channel = grpc::connect(&cascade.listen().await).await;
     let ask = async || {
         let [_, answer] = Stream::open(&channel).await.unwrap().buffered(&[("x-session-id", "s")], body()).await;

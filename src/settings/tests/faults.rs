@@ -17,6 +17,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("catalog: here\n", "wrong-type 1:10"),
     ("catalog: {refresh: 0s}\n", "bad-value 1:20"),
     ("catalog: {last_good: \"file:///d\"}\n", "bad-value 1:22"),
+    ("secret_file: \"user:pw@h\"\n", "bad-value 1:14"),
     ("secret_file: redis://d\n", "bad-value 1:14"),
     ("admin_token_file: redis://d\n", "bad-value 1:19"),
     ("listen: 50051\n", "wrong-type 1:9"),
