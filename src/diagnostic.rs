@@ -3,6 +3,7 @@
 
 pub mod codes;
 pub mod mask;
+pub mod plain;
 pub mod render;
 
 use std::fmt;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use serde_json::json;
 
+use super::plain::{is_harmful, plain};
 use super::{Diagnostic, Severity, acceptable, mask};
 
 /// The longest stretch of a line that is shown, in characters: catalogs in flow style have very long lines.
@@ -72,18 +73,18 @@ struct Excerpt {
 fn paragraph(out: &mut String, diagnostic: &Diagnostic, line: Option<&Excerpt>, paint: Paint) -> std::fmt::Result {
     let colour = if diagnostic.severity == Severity::Error { "1;31" } else { "1;33" };
     let title = paint.on(colour, &format!("{}[{}]", diagnostic.severity.as_str(), diagnostic.code));
-    writeln!(out, "{title}{}", paint.on("1", &format!(": {}", diagnostic.message)))?;
+    writeln!(out, "{title}{}", paint.on("1", &format!(": {}", plain(&diagnostic.message))))?;
     let number = diagnostic.place.line.to_string();
     let gutter = " ".repeat(number.len());
     let bar = paint.on("1;34", "|");
-    writeln!(out, "{gutter}{} {}", paint.on("1;34", "-->"), diagnostic.place)?;
+    writeln!(out, "{gutter}{} {}", paint.on("1;34", "-->"), plain(&diagnostic.place.to_string()))?;
     if let Some(line) = line {
         writeln!(out, "{gutter} {bar}")?;
         writeln!(out, "{} {bar} {}", paint.on("1;34", &number), line.line)?;
         writeln!(out, "{gutter} {bar} {}{}", " ".repeat(line.before), paint.on(colour, &"^".repeat(line.marked)))?;
     }
     if let Some(hint) = &diagnostic.hint {
-        writeln!(out, "{gutter} {} {}", paint.on("1;34", "="), paint.on("1;36", "hint: ") + hint)?;
+        writeln!(out, "{gutter} {} {}", paint.on("1;34", "="), paint.on("1;36", "hint: ") + &plain(hint))?;
     }
     writeln!(out)
 }
@@ -111,7 +112,7 @@ fn excerpt(text: &str, diagnostic: &Diagnostic, columns: Option<usize>) -> Optio
     let end = (skip + width).min(line.len());
     let (cut_left, cut_right) = (skip > 0, end < line.len());
     line = line[skip..end].to_vec();
-    let shown: String = line.into_iter().map(|character| if character.is_control() { ' ' } else { character }).collect();
+    let shown: String = line.into_iter().map(|character| if is_harmful(character) { ' ' } else { character }).collect();
     let left = if cut_left { "… " } else { "" };
     let right = if cut_right { " …" } else { "" };
     let before = start - skip + left.chars().count();
@@ -193,6 +194,17 @@ mod tests {
         );
         let shown = text(&[at(2, 15)], |_| Some("models:\n  m: {chain: [clout]}\n"), true);
         assert!(shown.contains("\u{1b}[1;31m^^^^^\u{1b}[0m"), "{shown}");
+    }
+
+    #[test]
+    fn nothing_of_a_document_moves_the_cursor_or_forges_a_line() {
+        let place = Place { line: 1, column: 1, ..Place::whole("a\u{1b}[2Jb.yaml") };
+        let diagnostic =
+            Diagnostic::error("unknown-field", &place, "no field `x\nerror: forged\u{9b}31m`").hint("not \u{202e}that ä");
+        let shown = text(&[diagnostic], |_| Some("x\u{1b}[31m\u{2028}: 1"), false);
+        let expected = "error[unknown-field]: no field `x\\nerror: forged\\u{9b}31m`\n --> a\\u{1b}[2Jb.yaml:1:1\n  |\n1 | x [31m : 1\n  \
+                        | ^\n  = hint: not \\u{202e}that ä\n\n";
+        assert_eq!(shown, expected);
     }
 
     #[test]

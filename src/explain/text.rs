@@ -2,6 +2,7 @@
 //! tells was written by clients, catalogs and directories, so that no character of theirs moves the cursor or ends a line.
 
 use super::{Attempt, Explanation};
+use crate::diagnostic::plain::plain;
 use crate::extract::{Found, TenantClaim};
 use crate::outcome::Outcome;
 
@@ -33,22 +34,11 @@ impl Page {
         for (style, text) in pieces {
             let is_styled = self.colour && !style.is_empty() && !text.is_empty();
             self.out.push_str(if is_styled { style } else { PLAIN });
-            for character in text.chars() {
-                if is_harmful(character) {
-                    self.out.extend(character.escape_default());
-                } else {
-                    self.out.push(character);
-                }
-            }
+            self.out.push_str(&plain(text));
             self.out.push_str(if is_styled { RESET } else { PLAIN });
         }
         self.out.push('\n');
     }
-}
-
-/// Controls, and what ends a line or turns its direction without being one.
-fn is_harmful(character: char) -> bool {
-    character.is_control() || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 impl Explanation<'_> {
