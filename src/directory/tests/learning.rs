@@ -173,7 +173,7 @@ async fn somebody_elses_word_in_redis_stays_and_is_taken_over() {
 #[tokio::test]
 async fn a_replica_with_an_old_copy_takes_over_where_the_session_has_moved_to() {
     let server = RedisServer::start().await.unwrap();
-    let ttl = Duration::from_secs(2);
+    let ttl = Duration::from_secs(6);
     let (here, there) = (in_redis(&server, ttl), in_redis(&server, ttl));
     let is_idle = |sessions: &Sessions| sessions.learning.as_ref().unwrap().is_idle();
     here.learn("s", at("a"));
