@@ -186,7 +186,7 @@ impl Exchange {
     pub fn on_broken(&mut self, why: Cut, intake: &mut impl Intake) -> Step {
         match self.state {
             State::AwaitBody | State::Hold => {
-                intake.cut(why);
+                intake.lost(why);
                 self.decide(Kind::RequestBody)
             }
             State::Start | State::Deciding(_) | State::DecidingLate | State::Pass | State::Closed => Step::default(),

@@ -160,6 +160,11 @@ impl Reader {
             self.needs.session = false;
             return;
         }
+        self.fail(trouble);
+    }
+
+    /// The same where whoever asks can be told of nothing but a refusal: everything that is missing is trouble.
+    pub fn fail(&mut self, trouble: Trouble) {
         if !self.is_ready() && self.trouble.is_none() {
             self.trouble = Some(trouble);
         }

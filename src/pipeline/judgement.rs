@@ -243,14 +243,14 @@ impl Intake for Judgement {
     }
 
     fn cut(&mut self, why: Cut) {
-        let trouble = match why {
-            Cut::ModeTooLate => Trouble::ModeTooLate,
-            Cut::TooLarge => Trouble::TooLarge,
-            Cut::Deadline => Trouble::Deadline,
-            Cut::Broken => Trouble::Internal,
-        };
         if let Some(reader) = &mut self.reader {
-            reader.cut(trouble);
+            reader.cut(trouble(why));
+        }
+    }
+
+    fn lost(&mut self, why: Cut) {
+        if let Some(reader) = &mut self.reader {
+            reader.fail(trouble(why));
         }
     }
 
@@ -268,5 +268,14 @@ impl Intake for Judgement {
 
     fn forged(&self) -> Vec<String> {
         self.own_headers_sent().into_iter().map(str::to_owned).collect()
+    }
+}
+
+const fn trouble(why: Cut) -> Trouble {
+    match why {
+        Cut::ModeTooLate => Trouble::ModeTooLate,
+        Cut::TooLarge => Trouble::TooLarge,
+        Cut::Deadline => Trouble::Deadline,
+        Cut::Broken => Trouble::Internal,
     }
 }

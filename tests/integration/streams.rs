@@ -37,14 +37,27 @@ async fn a_message_over_the_limit_ends_its_stream_and_no_other() {
 #[tokio::test]
 async fn a_message_over_the_limit_is_refused_for_a_restricted_tenant_before_the_stream_ends() {
     let home = Home::with_catalog("one");
-    let settings = [("SERVER__MAX_MESSAGE", "1MiB"), ("EXTRACT__TENANT", "[{header: x-tenant, trusted: true}]")];
+    // All that is missing where the path names the model is a session, which would be no trouble if anything else could be heard.
+    const BY_PATH: &str = "/openai/deployments/m/chat/completions";
+    let settings = [
+        ("SERVER__MAX_MESSAGE", "1MiB"),
+        ("EXTRACT__TENANT", "[{header: x-tenant, trusted: true}]"),
+        ("SESSION__STICKY", "true"),
+    ];
     let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &settings).await;
     let channel = grpc::connect(&cascade.listen().await).await;
-    for (duplex, tenant, refused) in
-        [(false, "eu", true), (false, "acme", false), (true, "eu", true), (true, "acme", false), (true, "nobody", true)]
-    {
+    for (path, duplex, tenant, refused) in [
+        ("/v1/chat/completions", false, "eu", true),
+        ("/v1/chat/completions", false, "acme", false),
+        ("/v1/chat/completions", true, "eu", true),
+        ("/v1/chat/completions", true, "acme", false),
+        ("/v1/chat/completions", true, "nobody", true),
+        (BY_PATH, false, "eu", true),
+        (BY_PATH, true, "eu", true),
+        (BY_PATH, true, "acme", false),
+    ] {
         let mut stream = Stream::open(&channel).await.unwrap();
-        let mut head = grpc::head(&[("x-tenant", tenant)], false);
+        let mut head = grpc::head(&[("x-tenant", tenant), (":path", path)], false);
         if duplex {
             head.protocol_config.as_mut().unwrap().request_body_mode = grpc::FULL_DUPLEX_STREAMED;
         }
@@ -69,7 +82,7 @@ async fn a_message_over_the_limit_is_refused_for_a_restricted_tenant_before_the_
         }
     }
     let count = |reason: &str| format!("cascade_requests_total{{outcome=\"reject\",reason=\"{reason}\"}}");
-    assert_eq!(cascade.metric(&count("body_too_large")).await, Some(2.0));
+    assert_eq!(cascade.metric(&count("body_too_large")).await, Some(4.0));
     assert_eq!(cascade.metric(&count("unknown_tenant")).await, Some(1.0));
 }
 

@@ -14,6 +14,8 @@ pub trait Intake {
     fn end(&mut self);
     /// No more of the body is seen, though it has not ended.
     fn cut(&mut self, why: Cut);
+    /// The same, and the stream ends: of all decisions only a refusal still reaches Envoy (fact 25).
+    fn lost(&mut self, why: Cut);
     /// True if the head alone decides.
     fn needs_no_body(&self) -> bool;
     /// True if what has been read decides.

@@ -42,6 +42,9 @@ impl Intake for Counter {
     fn cut(&mut self, why: Cut) {
         self.cut = Some(why);
     }
+    fn lost(&mut self, why: Cut) {
+        self.cut = Some(why);
+    }
     fn needs_no_body(&self) -> bool {
         self.wanted == 0
     }
