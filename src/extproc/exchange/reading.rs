@@ -14,7 +14,7 @@ pub trait Intake {
     fn end(&mut self);
     /// No more of the body is seen, though it has not ended.
     fn cut(&mut self, why: Cut);
-    /// The same, and the stream ends: of all decisions only a refusal still reaches Envoy (fact 25).
+    /// The same, and of all decisions only a refusal still has an effect: the stream ends, or the headers are on their way.
     fn lost(&mut self, why: Cut);
     /// True if the head alone decides.
     fn needs_no_body(&self) -> bool;

@@ -46,7 +46,7 @@ impl Exchange {
         match (message.request, self.mode) {
             (Some(Request::RequestBody(body)), BodyMode::Buffered | BodyMode::BufferedPartial) => self.on_body(body, intake),
             (Some(Request::RequestBody(body)), _) => {
-                intake.cut(Cut::ModeTooLate);
+                intake.lost(Cut::ModeTooLate);
                 self.held.push(body);
                 self.decide(Kind::RequestBody)
             }
@@ -103,7 +103,7 @@ impl Exchange {
         match self.state {
             State::AwaitBody => {
                 // Trailers without a body: their answer cannot clear the route cache any more.
-                intake.cut(Cut::ModeTooLate);
+                intake.lost(Cut::ModeTooLate);
                 self.decide(Kind::RequestTrailers)
             }
             State::Hold => {

@@ -22,6 +22,7 @@ struct Counter {
     waits: usize,
     ended: bool,
     cut: Option<Cut>,
+    lost: bool,
     refuse_after: Option<usize>,
     forged: Vec<&'static str>,
 }
@@ -43,7 +44,7 @@ impl Intake for Counter {
         self.cut = Some(why);
     }
     fn lost(&mut self, why: Cut) {
-        self.cut = Some(why);
+        (self.cut, self.lost) = (Some(why), true);
     }
     fn needs_no_body(&self) -> bool {
         self.wanted == 0

@@ -83,18 +83,19 @@ fn each_mode_answers_in_its_own_way() {
 
 #[test]
 fn the_mode_says_why_a_body_is_not_seen() {
-    for (mode, requests, cut) in [
-        (STREAMED, vec![head(false)], Some(Cut::ModeTooLate)),
-        (99, vec![head(false)], Some(Cut::ModeTooLate)),
-        (PARTIAL, vec![head(false), body(b"x", false)], Some(Cut::TooLarge)),
-        (PARTIAL, vec![head(false), body(b"x", true)], None),
-        (BUFFERED, vec![head(false), Request::RequestTrailers(Ignored {})], Some(Cut::ModeTooLate)),
-        (NONE, vec![head(false)], None),
-        (STREAMED, vec![head(true)], None),
+    for (mode, requests, cut, lost) in [
+        (STREAMED, vec![head(false)], Some(Cut::ModeTooLate), false),
+        (99, vec![head(false)], Some(Cut::ModeTooLate), false),
+        (STREAMED, vec![body(b"x", true)], Some(Cut::ModeTooLate), true),
+        (PARTIAL, vec![head(false), body(b"x", false)], Some(Cut::TooLarge), false),
+        (PARTIAL, vec![head(false), body(b"x", true)], None, false),
+        (BUFFERED, vec![head(false), Request::RequestTrailers(Ignored {})], Some(Cut::ModeTooLate), true),
+        (NONE, vec![head(false)], None, false),
+        (STREAMED, vec![head(true)], None, false),
     ] {
         let mut intake = after(9);
         converse(mode, &mut intake, &proceed(), requests);
-        assert_eq!((intake.cut, intake.heads), (cut, 1), "mode {mode}");
+        assert_eq!((intake.cut, intake.lost, intake.heads), (cut, lost, 1), "mode {mode}");
     }
 }
 
