@@ -1,11 +1,14 @@
-//! What Envoy can read of the metadata it is sent. An answer that it cannot read is as good as none: the request goes on without its
-//! override.
+//! What an entry for `envoy.lb` may hold, whoever writes it: a catalog or a session directory. An answer that Envoy cannot
+//! read is as good as none: the request goes on without its override.
 
 use serde_json::{Map, Value};
 
 /// How many levels of objects and lists an entry of `envoy.lb` may have. Envoy reads protobuf to a depth of 100 messages, and a level
 /// is three of them.
 pub const MAX_LEVELS: usize = 16;
+
+/// Keys of an entry that the answer writes itself, beside and around what others write (facts 20, 22).
+pub const OWN_KEYS: [&str; 2] = ["fallback_list", "selected_endpoint"];
 
 /// True if the entry has more levels than that.
 #[must_use]

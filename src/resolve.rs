@@ -34,8 +34,6 @@ pub struct Policy {
     pub on_session_unavailable: OnTrouble,
     /// Each group is narrowed to the session's own cluster.
     pub sticky: bool,
-    /// What was learned is all the directory there is: for the words of `explain`.
-    pub only_learned: bool,
 }
 
 impl Default for Policy {
@@ -45,7 +43,6 @@ impl Default for Policy {
             on_malformed_body: OnTrouble::PassThrough,
             on_session_unavailable: OnTrouble::PassThrough,
             sticky: false,
-            only_learned: false,
         }
     }
 }
@@ -204,7 +201,7 @@ impl<'a, T: Trace> Judge<'a, T> {
     /// The directory's word, else what was learned; without either the chain stands as it is.
     fn place(&mut self, steps: &mut Vec<Step>) -> Result<(), Verdict> {
         let State { answer, learned, .. } = self.session;
-        affinity::trace_answer(answer, self.policy.only_learned, self.trace);
+        affinity::trace_answer(answer, self.trace);
         let said = if let Answer::Placed(placement) = answer { Some(placement) } else { None };
         let mut known = said.into_iter().chain(learned);
         self.placement = known.find(|placement| affinity::place(self.snapshot, steps, placement, self.trace)).cloned();

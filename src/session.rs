@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::metadata::is_too_deep;
+use crate::metadata::{OWN_KEYS, is_too_deep};
 
 /// The longest answer that is read, in bytes.
 pub const MAX_ANSWER: usize = 64 * 1024;
@@ -19,8 +19,6 @@ pub const TOO_LONG: &str = "it is longer than 64 KiB";
 const MAX_ADDRESSES: usize = 16;
 /// A year: longer is a slip, and clocks must be able to add it.
 const MAX_TTL: f64 = 31_536_000.0;
-/// Keys of `envoy.lb` that Cascade writes itself.
-const OWN_KEYS: [&str; 2] = ["fallback_list", "selected_endpoint"];
 
 /// What a decision knows of the request's session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

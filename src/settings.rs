@@ -91,7 +91,6 @@ impl Settings {
                 on_malformed_body: self.extract.on_malformed_body,
                 on_session_unavailable: *on_unavailable,
                 sticky: *sticky,
-                only_learned: matches!(directory, Directory::Memory(_)),
             },
             limits: self.limits.extract(),
             session: *sticky || *directory != Directory::None || !self.publish.sticky_header.is_empty(),

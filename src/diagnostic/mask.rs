@@ -26,15 +26,24 @@ pub fn is_address(text: &str) -> bool {
 /// A line with all that may be secret blacked out, each character by one, so that columns stay.
 #[must_use]
 pub fn blacked_out(line: &str) -> String {
-    let secrets = secrets(line);
-    let is_secret = |at: usize| secrets.iter().any(|secret| secret.contains(&at));
-    line.char_indices().map(|(at, character)| if is_secret(at) { '•' } else { character }).collect()
+    let mut secrets = secrets(line);
+    secrets.sort_unstable_by_key(|secret| secret.start);
+    let (mut secrets, mut until) = (secrets.into_iter().peekable(), 0);
+    let mut shown = |(at, character)| {
+        while let Some(secret) = secrets.next_if(|secret| secret.start <= at) {
+            until = until.max(secret.end);
+        }
+        if at < until { '•' } else { character }
+    };
+    line.char_indices().map(&mut shown).collect()
 }
 
 /// In bytes. A password may itself hold any character of a URL, so that the last `@` ends it: better too much is hidden than its
 /// tail shown.
 fn secrets(line: &str) -> Vec<Range<usize>> {
-    let mut found: Vec<_> = line.match_indices("://").filter_map(|(at, mark)| credentials(line, at + mark.len())).collect();
+    let mut stretch = Stretch::default();
+    let schemes = line.match_indices("://").map(|(at, mark)| at + mark.len());
+    let mut found: Vec<_> = schemes.filter_map(|start| credentials(line, start, stretch.reach(line, start))).collect();
     for word in words(line) {
         let text = &line[word.clone()];
         // `user:password@host` without a scheme; a model may be called `name@version`.
@@ -46,15 +55,41 @@ fn secrets(line: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// What stands before the host that begins here, after a scheme.
-fn credentials(line: &str, start: usize) -> Option<Range<usize>> {
-    let rest = &line[start..];
-    // A quoted password may hold blanks.
-    let quote = line[..start].chars().rev().find(|character| is_quote(*character));
-    let end = quote.and_then(|quote| rest.find(quote)).unwrap_or(rest.len());
-    if let Some(at) = rest[..end].rfind('@') {
-        return Some(start..start + at);
+/// How far a URL may reach: a quoted password may hold blanks, so to the quote's end. Asked from left to right it reads the line once
+/// for each kind of quote, however many URLs stand there.
+#[derive(Default)]
+struct Stretch {
+    /// What has been searched for quotes.
+    seen: usize,
+    /// The last quote before, and where it stands.
+    quote: Option<(usize, char)>,
+    /// For which quote it was looked for, and the last `@` before that ends.
+    known: Option<(Option<(usize, char)>, Option<usize>)>,
+}
+
+impl Stretch {
+    /// The last `@` that may end credentials that begin here.
+    fn reach(&mut self, line: &str, start: usize) -> Option<usize> {
+        let quotes = line[self.seen..start].char_indices().filter(|(_, character)| is_quote(*character));
+        if let Some((at, quote)) = quotes.last() {
+            self.quote = Some((self.seen + at, quote));
+        }
+        self.seen = start;
+        if self.known.is_none_or(|(quote, _)| quote != self.quote) {
+            let rest = &line[start..];
+            let end = self.quote.and_then(|(_, quote)| rest.find(quote)).unwrap_or(rest.len());
+            self.known = Some((self.quote, rest[..end].rfind('@').map(|at| start + at)));
+        }
+        self.known.and_then(|(_, at)| at).filter(|at| *at >= start)
     }
+}
+
+/// What stands before the host that begins here, after a scheme.
+fn credentials(line: &str, start: usize, at: Option<usize>) -> Option<Range<usize>> {
+    if let Some(at) = at {
+        return Some(start..at);
+    }
+    let rest = &line[start..];
     // `:password` without a host, or `user:password`: what follows the colon is no port.
     let authority = &rest[..rest.find(|character: char| is_blank(character) || "/?#,".contains(character)).unwrap_or(rest.len())];
     let is_bracketed = authority.starts_with('[');
@@ -138,6 +173,22 @@ mod tests {
         ] {
             assert_eq!(blacked_out(line), line);
         }
+    }
+
+    #[test]
+    fn many_urls_in_one_line_are_gone_over_once() {
+        // Each alone would read the line to its end.
+        for (piece, hidden) in [("a://", 0), ("a://b,", 0), ("'a://\"", 0), ("a://b:p@h ", 3), ("`a://x@h` ", 1)] {
+            let line = piece.repeat(50_000);
+            let shown = blacked_out(&line);
+            let dots = shown.chars().filter(|character| *character == '•').count();
+            assert!(
+                shown.chars().count() == line.len() && dots >= hidden * 50_000 && (hidden > 0 || dots == 0),
+                "{piece}: {dots}"
+            );
+        }
+        // A password in a quote ends where the quote does, and none reaches into the next.
+        assert_eq!(blacked_out("['a://x@h', \"b://h\", 'c://y@h']"), "['a://•@h', \"b://h\", 'c://•@h']");
     }
 
     #[test]

@@ -10,6 +10,8 @@ use super::{Diagnostic, Severity, acceptable, mask};
 
 /// The longest stretch of a line that is shown, in characters: catalogs in flow style have very long lines.
 const WIDTH: usize = 110;
+/// So many diagnostics show their line. Each costs a pass over its source, and nobody reads on before these are mended.
+const QUOTED: usize = 200;
 /// The shortest one, on a very narrow terminal: a name and a little around it.
 const MIN_WIDTH: usize = 20;
 
@@ -24,8 +26,9 @@ pub fn text<'s>(
 ) -> String {
     let paint = Paint { colour };
     let mut out = String::new();
-    for diagnostic in diagnostics {
-        let line = source(&diagnostic.place.source).and_then(|text| excerpt(text, diagnostic, columns));
+    for (index, diagnostic) in diagnostics.iter().enumerate() {
+        let quoted = source(&diagnostic.place.source).filter(|_| index < QUOTED);
+        let line = quoted.and_then(|text| excerpt(text, diagnostic, columns));
         // Writing to a string cannot fail.
         let _ = paragraph(&mut out, diagnostic, line.as_ref(), paint);
     }
@@ -137,23 +140,35 @@ fn blacked_out(text: &str, index: usize) -> Option<Vec<char>> {
     let lines: Vec<&str> = text.strip_prefix('\u{feff}').unwrap_or(text).lines().take(index + 1).collect();
     let line = lines.get(index)?;
     let mut characters: Vec<char> = mask::blacked_out(line).chars().collect();
-    let mut black_out = |from: usize, until: &dyn Fn(char) -> bool| {
-        for character in characters.iter_mut().skip(from).take_while(|character| !until(**character)) {
-            if character.is_alphanumeric() || "_-+/=.".contains(*character) {
-                *character = '•';
+    let mut black_out = |starts: &[usize], until: &dyn Fn(char) -> bool| {
+        // What one has reached, the next one need not go over again.
+        let mut done = 0;
+        for from in starts.iter().filter(|from| **from < line.len()) {
+            done = done.max(*from);
+            while let Some(character) = characters.get_mut(done).filter(|character| !until(**character)) {
+                if character.is_alphanumeric() || "_-+/=.".contains(*character) {
+                    *character = '•';
+                }
+                done += 1;
             }
         }
     };
     let after = |word: &str| {
-        let ends = line.match_indices(word).map(|(at, _)| line[..at + word.len()].chars().count());
+        let (mut counted, mut count) = (0, 0);
+        let ends = line.match_indices(word).map(|(at, _)| {
+            let end = at + word.len();
+            count += line[counted..end].chars().count();
+            counted = end;
+            count
+        });
         ends.collect::<Vec<_>>()
     };
     if is_in_key_list(&lines, index) {
         let bullet = line.len() - line.trim_start().trim_start_matches("- ").len();
-        black_out(bullet, &|_| false);
+        black_out(&[bullet], &|_| false);
     }
-    after("api_keys").into_iter().for_each(|from| black_out(from, &|character| character == ']'));
-    after("sha256:").into_iter().for_each(|from| black_out(from, &|character| !character.is_ascii_hexdigit()));
+    black_out(&after("api_keys"), &|character| character == ']');
+    black_out(&after("sha256:"), &|character| !character.is_ascii_hexdigit());
     Some(characters)
 }
 
@@ -205,6 +220,16 @@ mod tests {
         let expected = "error[unknown-field]: no field `x\\nerror: forged\\u{9b}31m`\n --> a\\u{1b}[2Jb.yaml:1:1\n  |\n1 | x [31m : 1\n  \
                         | ^\n  = hint: not \\u{202e}that ä\n\n";
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn all_are_told_and_the_first_ones_are_quoted() {
+        let line = format!("[{}]", "clout, api_keys sha256: ".repeat(500));
+        let found: Vec<_> = (0..1000).map(|index| at(1, 2 + index)).collect();
+        let shown = text(&found, |_| Some(&line), false);
+        assert_eq!((shown.matches("error[").count(), shown.matches("hint").count()), (1000, 1000));
+        assert_eq!(shown.matches("^").count().min(QUOTED), QUOTED);
+        assert_eq!(shown.matches("1 | ").count(), QUOTED);
     }
 
     #[test]

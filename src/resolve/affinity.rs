@@ -99,11 +99,10 @@ fn move_to_front(steps: &mut [Step], at: usize) {
 }
 
 /// What the directory said, where it has no say in the chain.
-pub(super) fn trace_answer(answer: &Answer, only_learned: bool, trace: &mut impl Trace) {
+pub(super) fn trace_answer(answer: &Answer, trace: &mut impl Trace) {
     match answer {
         Answer::NotAsked | Answer::Placed(_) => {}
-        Answer::Unknown if only_learned => trace.consider(|| Considered::new("session", None, "nothing learned yet")),
-        Answer::Unknown => trace.consider(|| Considered::new("session", None, "the directory does not know it")),
+        Answer::Unknown => trace.consider(|| Considered::new("session", None, "nobody knows where it lives")),
         Answer::Unavailable(fault) => trace.consider(|| {
             let result = format!("no answer from the directory ({})", fault.as_str());
             Considered::new("session", None, result)

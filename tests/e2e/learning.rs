@@ -6,22 +6,18 @@ use std::time::Duration;
 use cascade::lab::{Provider, RedisServer, Reply, Request, Scratch, eventually};
 
 use crate::gateway::ok;
-use crate::scene::{FEEDBACK, Scene};
+use crate::scene::{FEEDBACK, Scene, catalog_of};
 use crate::town::LIMIT;
 
-const CATALOG: &str = "version: 1
-priority_groups:
-  first: {clusters: [{cluster_name: one, weight: 1}]}
-  second: {clusters: [{cluster_name: two, weight: 1}]}
-models:
-  m: {chain: [first, second]}
-tenants: {acme: {}, globex: {}}
-";
 const TENANT: &str = "extract: {tenant: [{header: x-tenant, trusted: true}]}\n";
+
+fn catalog() -> String {
+    format!("{}tenants: {{acme: {{}}, globex: {{}}}}\n", catalog_of(&["one", "two"]))
+}
 
 async fn scene(session: &str, more: &str) -> Scene {
     let settings = format!("session: {{learn: true, {session}}}\n{FEEDBACK}{TENANT}{more}");
-    Scene::with_settings(&settings, CATALOG, &[("one", 200), ("two", 200)], vec![]).await
+    Scene::with_settings(&settings, &catalog(), &[("one", 200), ("two", 200)], vec![]).await
 }
 
 /// The way of one request of the session.
@@ -139,7 +135,7 @@ async fn a_session_placed_at_a_cooling_provider_goes_elsewhere_until_it_has_cool
     let settings = format!(
         "session: {{directory: http, url: \"{url}\", timeout: 5s}}\n{FEEDBACK}{TENANT}limits: {{decision_deadline: 1s}}\n"
     );
-    let scene = Scene::with_settings(&settings, CATALOG, &[("one", 200), ("two", 200)], vec![]).await;
+    let scene = Scene::with_settings(&settings, &catalog(), &[("one", 200), ("two", 200)], vec![]).await;
     assert_eq!(way(&scene, "acme", "s").await, "two(200)");
     scene.provider("two").answer(|_| Reply::too_many(2));
     assert_eq!(way(&scene, "acme", "s").await, "two(429) one(200)");

@@ -12,6 +12,12 @@ use crate::town::LIMIT;
 /// Settings under which cooldowns are short.
 pub const FEEDBACK: &str = "feedback: {enabled: true, cooldown: 2s, max_cooldown: 4s, consecutive_failures: 3}\n";
 
+/// A catalog whose model `m` goes to these clusters, each in a group of its own and of its own name.
+pub fn catalog_of(names: &[&str]) -> String {
+    let groups = names.iter().map(|name| format!("  {name}: {{clusters: [{{cluster_name: {name}, weight: 1}}]}}\n"));
+    format!("version: 1\npriority_groups:\n{}models:\n  m: {{chain: [{}]}}\n", groups.collect::<String>(), names.join(", "))
+}
+
 /// Envoy with feedback and the upstream role, Cascade, and providers by their clusters' names.
 pub struct Scene {
     pub envoy: Envoy,
@@ -26,13 +32,7 @@ impl Scene {
         let names = providers.iter().map(|(name, _)| *name).chain(others.iter().map(|cluster| cluster.name.as_str()));
         let mut names: Vec<&str> = names.collect();
         names.sort_by_key(|name| *name != first);
-        let groups = names.iter().map(|name| format!("  {name}: {{clusters: [{{cluster_name: {name}, weight: 1}}]}}\n"));
-        let catalog = format!(
-            "version: 1\npriority_groups:\n{}models:\n  m: {{chain: [{}]}}\n",
-            groups.collect::<String>(),
-            names.join(", ")
-        );
-        Self::with_catalog(&catalog, providers, others).await
+        Self::with_catalog(&catalog_of(&names), providers, others).await
     }
 
     pub async fn with_catalog(catalog: &str, providers: &[(&str, u16)], others: Vec<Cluster>) -> Self {

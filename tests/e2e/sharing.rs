@@ -4,15 +4,7 @@
 use cascade::lab::{RedisServer, Reply, Request, Scratch};
 
 use crate::gateway::ok;
-use crate::scene::Scene;
-
-const CATALOG: &str = "version: 1
-priority_groups:
-  first: {clusters: [{cluster_name: one, weight: 1}]}
-  second: {clusters: [{cluster_name: two, weight: 1}]}
-models:
-  m: {chain: [first, second]}
-";
+use crate::scene::{Scene, catalog_of};
 
 /// A replica, its Envoy, and providers of its own under the names that all replicas' clusters have.
 async fn replica(redis: &RedisServer, secret: &str) -> Scene {
@@ -21,7 +13,7 @@ async fn replica(redis: &RedisServer, secret: &str) -> Scene {
          secret_file: {secret}\n",
         redis.url()
     );
-    Scene::with_settings(&settings, CATALOG, &[("one", 200), ("two", 200)], vec![]).await
+    Scene::with_settings(&settings, &catalog_of(&["one", "two"]), &[("one", 200), ("two", 200)], vec![]).await
 }
 
 #[tokio::test]

@@ -1,8 +1,10 @@
 //! `cascade explain` from outside: what it says of sessions, cooldowns and bodies, and of what it cannot explain.
 
-use cascade::lab::{Provider, Reply};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 
 use crate::catalog::{Home, good};
+use crate::http;
 use crate::process::run;
 
 #[test]
@@ -19,15 +21,42 @@ fn explain_says_that_the_session_it_shows_is_a_hash() {
     assert_eq!(explain(&[]), "-");
 }
 
+/// `examples/session_directory.rs`, started as its first lines say.
+struct Directory {
+    child: Child,
+    address: String,
+}
+
+impl Directory {
+    fn start() -> Self {
+        let mut command = Command::new(env!("CARGO"));
+        command.args(["run", "--quiet", "--example", "session_directory", "127.0.0.1:0"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+        // On Unix cargo becomes the program that it runs.
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut told = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut told).unwrap();
+        let address = told.trim().strip_prefix("a session directory listens on http://").unwrap().to_owned();
+        Self { child, address }
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 #[tokio::test]
-async fn explain_asks_the_session_directory_and_shows_what_it_changed() {
-    let known = |seen: &cascade::lab::Seen| match seen.path.as_str() {
-        "/-/m/s" => Reply::status(200).body(r#"{"selected_backend":"backup","selected_endpoint":"10.0.0.1:80"}"#),
-        _ => Reply::status(404),
-    };
-    let directory = Provider::start("directory", known).await.unwrap();
+async fn explain_asks_the_example_of_a_session_directory_and_shows_what_it_changed() {
+    let directory = tokio::task::spawn_blocking(Directory::start).await.unwrap();
+    let placement = br#"{"selected_backend":"backup","selected_endpoint":"10.0.0.1:80"}"#;
+    for session in ["s", "other"] {
+        assert_eq!(http::send(&directory.address, "PUT", &format!("/-/m/{session}"), placement).await.status, 204);
+    }
+    assert_eq!(http::send(&directory.address, "DELETE", "/-/m/other", b"").await.status, 204);
     let home = Home::with_catalog("one");
-    let url = format!("http://{}/{{tenant}}/{{model}}/{{session}}", directory.address());
+    let url = format!("http://{}/{{tenant}}/{{model}}/{{session}}", directory.address);
     home.write(
         "cascade.yaml",
         &format!("session: {{directory: http, url: \"{url}\", timeout: 20s}}\nlimits: {{decision_deadline: 20s}}\n"),
@@ -48,7 +77,7 @@ async fn explain_asks_the_session_directory_and_shows_what_it_changed() {
     let told = explain("s", "text").await;
     assert!(told.contains("1. backup") && told.contains("lives in group backup: first"), "{told}");
     let told = explain("other", "text").await;
-    assert!(told.contains("1. both") && told.contains("the directory does not know it"), "{told}");
+    assert!(told.contains("1. both") && told.contains("nobody knows where it lives"), "{told}");
     drop(directory);
     assert!(explain("s", "text").await.contains("no answer from the directory (unreachable)"));
 }
@@ -80,7 +109,7 @@ fn explain_says_that_a_pick_under_a_random_key_is_nobody_elses() {
 fn explain_says_who_was_asked_for_the_session() {
     let home = Home::with_catalog("one");
     let learn = "feedback: {enabled: true}\nsession: {learn: true}\n";
-    assert_eq!(considered(&home, learn, "s"), ["nothing learned yet"]);
+    assert_eq!(considered(&home, learn, "s"), ["nobody knows where it lives"]);
     let away =
         "session: {directory: http, url: \"http://127.0.0.1:1/{session}\", timeout: 10s}\nlimits: {decision_deadline: 10s}\n";
     assert_eq!(considered(&home, away, "s"), ["no answer from the directory (unreachable)"]);

@@ -12,7 +12,7 @@ use crate::catalog::pattern::Pattern;
 use crate::catalog::snapshot::{Model, ModelId};
 use crate::diagnostic::Place;
 use crate::document::{Entry, Node};
-use crate::metadata::{MAX_LEVELS, is_too_deep};
+use crate::metadata::{MAX_LEVELS, OWN_KEYS, is_too_deep};
 use crate::names::ModelName;
 
 /// The catalog's names of models, and which alias belongs to which.
@@ -155,8 +155,7 @@ fn metadata(model: &Entry) -> (Option<&Node>, &[Node]) {
     (model.value.get("endpoint_metadata"), fallbacks)
 }
 
-/// Envoy must be able to read it, and `fallback_list` and `selected_endpoint` are what the answer itself writes beside the entries
-/// (facts 20, 22).
+/// Envoy must be able to read it, and the answer writes keys of its own.
 fn check_metadata(model: &Entry, findings: &mut Findings<'_>) {
     let (own, fallbacks) = metadata(model);
     for node in own.into_iter().chain(fallbacks) {
@@ -166,7 +165,7 @@ fn check_metadata(model: &Entry, findings: &mut Findings<'_>) {
             let message = format!("the metadata has more than {MAX_LEVELS} levels, which Envoy could not read");
             findings.error("deep-metadata", &node.place, message, "subset selectors read the first level alone");
         }
-        for entry in node.entries().iter().filter(|entry| matches!(entry.key.as_str(), "fallback_list" | "selected_endpoint")) {
+        for entry in node.entries().iter().filter(|entry| OWN_KEYS.contains(&entry.key.as_str())) {
             let message = format!("the answer writes `{}` itself; what stands here may be overwritten", entry.key);
             let hint = "write fallbacks as entries of `endpoint_fallbacks`";
             findings.warning("reserved-metadata-key", &entry.place, message, hint);
