@@ -55,6 +55,9 @@ fn secrets(line: &str) -> Vec<Range<usize>> {
     found
 }
 
+/// Where a quote stands, and which it is.
+type Quote = (usize, char);
+
 /// How far a URL may reach: a quoted password may hold blanks, so to the quote's end. Asked from left to right it reads the line once
 /// for each kind of quote, however many URLs stand there.
 #[derive(Default)]
@@ -62,16 +65,16 @@ struct Stretch {
     /// What has been searched for quotes.
     seen: usize,
     /// The last quote before, and where it stands.
-    quote: Option<(usize, char)>,
+    quote: Option<Quote>,
     /// For which quote it was looked for, and the last `@` before that ends.
-    known: Option<(Option<(usize, char)>, Option<usize>)>,
+    known: Option<(Option<Quote>, Option<usize>)>,
 }
 
 impl Stretch {
     /// The last `@` that may end credentials that begin here.
     fn reach(&mut self, line: &str, start: usize) -> Option<usize> {
-        let quotes = line[self.seen..start].char_indices().filter(|(_, character)| is_quote(*character));
-        if let Some((at, quote)) = quotes.last() {
+        let quote = line[self.seen..start].char_indices().rfind(|(_, character)| is_quote(*character));
+        if let Some((at, quote)) = quote {
             self.quote = Some((self.seen + at, quote));
         }
         self.seen = start;
