@@ -19,6 +19,7 @@ mod body_modes;
 mod cases;
 mod clients;
 mod demo;
+mod differentials;
 mod encodings;
 mod endpoints;
 mod examples;
