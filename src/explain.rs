@@ -142,7 +142,7 @@ fn facts(snapshot: &Snapshot, rules: &Rules, question: &Question) -> (Facts, Vec
     if let Some(model) = &question.model {
         facts.model = if model.is_empty() { Found::Nothing } else { Found::Value(model.clone()) };
         // A model that is given needs no body, so that the body's troubles are none of its own.
-        facts.trouble = None;
+        (facts.trouble, facts.doubt) = (None, None);
         given("model");
     }
     if let Some(tenant) = &question.tenant {

@@ -63,6 +63,9 @@ pub struct Facts {
     pub tenant: Found<TenantClaim>,
     pub session: Option<String>,
     pub trouble: Option<Trouble>,
+    /// Trouble that counts only for who fails closed: what was read may not be what a provider reads (`Model` beside `model`). For
+    /// everybody else the request is judged as it was read.
+    pub doubt: Option<Trouble>,
     pub api: Api,
 }
 

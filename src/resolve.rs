@@ -1,7 +1,7 @@
 //! The decision: a pure function from a catalog snapshot and the facts of a request to an answer with a reason. It knows no bytes
 //! and no protobuf, it does no I/O and asks no clock: the same input gives the same answer.
 //!
-//! The order of judgement is the catalog's contract: tenant, trouble with the body, model, permission, chain, the clusters that
+//! The order of judgement is the catalog's contract: tenant, trouble with the body, doubt about it, model, permission, chain, the clusters that
 //! are left, the session, and how many attempts are sent.
 
 pub mod affinity;
@@ -162,6 +162,11 @@ impl<'a, T: Trace> Judge<'a, T> {
             }
             return self.trouble(trouble);
         }
+        if let Some(doubt) = &facts.doubt
+            && let Some(verdict) = self.doubt(doubt, &facts.model)
+        {
+            return verdict;
+        }
         let name = match &facts.model {
             Found::Nothing => return Verdict::by(self.policy.on_missing_model, Reason::MissingModel),
             Found::Value(name) => Some(name.as_str()),
@@ -179,7 +184,7 @@ impl<'a, T: Trace> Judge<'a, T> {
 
     fn trouble(&mut self, trouble: &Trouble) -> Verdict {
         let (verdict, detail) = match trouble {
-            Trouble::DuplicateKey => (Verdict::Reject(Reason::DuplicateKey), "a key that decides the route stands twice"),
+            Trouble::DuplicateKey => (Verdict::Reject(Reason::DuplicateKey), "a key that decides the route appears twice"),
             Trouble::Malformed(why) => (Verdict::by(self.policy.on_malformed_body, Reason::MalformedBody), *why),
             Trouble::TooLarge => (Verdict::Unjudged(Reason::BodyTooLarge), "the body goes over limits.max_body"),
             Trouble::ModeTooLate => (Verdict::Unjudged(Reason::ModeTooLate), "Envoy's STREAMED mode shows the body too late"),
@@ -188,6 +193,25 @@ impl<'a, T: Trace> Judge<'a, T> {
         };
         self.trace.consider(|| Considered::new("body", None, detail));
         verdict
+    }
+
+    /// A doubt is trouble for who fails closed. It is judged where trouble is, before the model's permission: nobody knows which model
+    /// the permission would be about. The model that was read counts with its `fail: closed` all the same.
+    fn doubt(&mut self, doubt: &Trouble, model: &Found<String>) -> Option<Verdict> {
+        if let Found::Value(name) = model {
+            self.model = matching::find_model(self.snapshot, self.tenant(), Some(name), &mut ()).id();
+        }
+        if self.fails_closed() {
+            return Some(self.trouble(doubt));
+        }
+        self.trace.consider(|| {
+            Considered::new(
+                "body",
+                None,
+                "a provider may read it in another way: this counts only under a restriction or `fail: closed`",
+            )
+        });
+        None
     }
 
     /// Where each rule stands that keeps clusters from the tenant, and what it kept.

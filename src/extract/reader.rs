@@ -33,6 +33,7 @@ pub struct Reader {
     /// How much had been read when everything but the session was known.
     rest_known_at: Option<u64>,
     trouble: Option<Trouble>,
+    doubt: Option<Trouble>,
     ended: bool,
 }
 
@@ -94,6 +95,7 @@ impl Reader {
             session_scan: limits.session_scan,
             rest_known_at: None,
             trouble: None,
+            doubt: None,
             ended: false,
         };
         if matches!(reader.body, Body::Unreadable(_)) && reader.reads_for_the_session_alone() {
@@ -169,6 +171,11 @@ impl Reader {
             self.trouble = Some(trouble);
         }
         self.ended = true;
+    }
+
+    /// What was read may not be what a provider reads: trouble for who fails closed, nothing for others. The first doubt counts.
+    pub fn note_doubt(&mut self, doubt: Trouble) {
+        self.doubt.get_or_insert(doubt);
     }
 
     /// True if nothing but a session could be in the body.
@@ -280,7 +287,7 @@ impl Reader {
             Found::Value(session) => Some(session),
             Found::Nothing | Found::Unusable => None,
         };
-        let facts = Facts { model, tenant, session, trouble: self.trouble.clone(), api: self.api };
+        let facts = Facts { model, tenant, session, trouble: self.trouble.clone(), doubt: self.doubt.clone(), api: self.api };
         (facts, Origins { model: model_source, tenant: tenant_source, session: session_source })
     }
 

@@ -9,7 +9,12 @@ use crate::catalog::compile::compile;
 use crate::catalog::load::SourceFile;
 use crate::document::{Format, parse};
 use crate::explain::{Question, Rules, explain};
+use crate::extract::{Facts, Found, TenantClaim, Trouble};
 use crate::health::Seen;
+use crate::outcome::{Outcome, Reason};
+use crate::resolve::resolve;
+use crate::resolve::trace::Considered;
+use crate::session::State;
 
 fn cases() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
@@ -81,4 +86,44 @@ fn a_broken_body_is_no_way_out_of_a_model_that_fails_closed() {
         let answer = explain(&snapshot, &Rules::default(), &question, Seen::well(), &|_| String::new()).to_json();
         assert_eq!((&answer["outcome"], &answer["reason"]), (&json!(outcome), &json!("malformed_body")), "{body}");
     }
+}
+
+/// A doubt never hides that a tenant is unknown, comes before the model's permission, and counts only for who fails closed.
+#[test]
+fn a_doubt_is_trouble_for_who_fails_closed() {
+    let text = "
+version: 1
+priority_groups: {g: {}}
+models: {shut: {chain: [g], fail: closed}, open: {chain: [g]}}
+tenants: {free: {}, only_open: {allowed_models: [open]}, trial: {denied_models: [x], mode: shadow}}
+defaults: {missing_tenant: anonymous}
+";
+    let snapshot = compile(&[SourceFile::new("catalog.yaml", text)]).unwrap().snapshot;
+    let ask = |tenant: Option<&str>, model: Option<&str>, doubt: Trouble| {
+        let facts = Facts {
+            model: model.map_or(Found::Nothing, |model| Found::Value(model.to_owned())),
+            tenant: tenant.map_or(Found::Nothing, |tenant| Found::Value(TenantClaim::Name(tenant.to_owned()))),
+            doubt: Some(doubt),
+            ..Facts::default()
+        };
+        let mut considered: Vec<Considered> = Vec::new();
+        let answer = resolve(&snapshot, Rules::default().policy, &facts, &State::default(), Seen::well(), &mut considered);
+        assert!(answer.reason == Reason::UnknownTenant || considered.iter().any(|step| step.rule == "body"), "{considered:?}");
+        (answer.outcome, answer.reason)
+    };
+    use Outcome::{Override, PassThrough, Reject};
+    for (tenant, model, expected) in [
+        (Some("nobody"), Some("open"), (Reject, Reason::UnknownTenant)),
+        (Some("free"), Some("open"), (Override, Reason::ModelChain)),
+        (Some("free"), None, (PassThrough, Reason::MissingModel)),
+        (None, Some("open"), (Override, Reason::ModelChain)),
+        (None, Some("shut"), (Reject, Reason::MalformedBody)),
+        (Some("only_open"), Some("open"), (Reject, Reason::MalformedBody)),
+        (Some("only_open"), Some("shut"), (Reject, Reason::MalformedBody)),
+        (Some("only_open"), None, (Reject, Reason::MalformedBody)),
+        (Some("trial"), Some("open"), (Reject, Reason::MalformedBody)),
+    ] {
+        assert_eq!(ask(tenant, model, Trouble::Malformed("x")), expected, "{tenant:?} {model:?}");
+    }
+    assert_eq!(ask(Some("only_open"), Some("open"), Trouble::DuplicateKey), (Reject, Reason::DuplicateKey));
 }
