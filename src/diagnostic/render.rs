@@ -12,6 +12,8 @@ use super::{Diagnostic, Severity, acceptable, mask};
 const WIDTH: usize = 110;
 /// So many diagnostics show their line. Each costs a pass over its source, and nobody reads on before these are mended.
 const QUOTED: usize = 200;
+/// How many bytes of lines are gone over for that in all: a catalog may be one line of many megabytes.
+const QUOTED_BYTES: usize = 16 * 1024 * 1024;
 /// The shortest one, on a very narrow terminal: a name and a little around it.
 const MIN_WIDTH: usize = 20;
 
@@ -25,10 +27,10 @@ pub fn text<'s>(
     columns: Option<usize>,
 ) -> String {
     let paint = Paint { colour };
-    let mut out = String::new();
+    let (mut out, mut room) = (String::new(), QUOTED_BYTES);
     for (index, diagnostic) in diagnostics.iter().enumerate() {
         let quoted = source(&diagnostic.place.source).filter(|_| index < QUOTED);
-        let line = quoted.and_then(|text| excerpt(text, diagnostic, columns));
+        let line = quoted.and_then(|text| excerpt(text, diagnostic, columns, &mut room));
         // Writing to a string cannot fail.
         let _ = paragraph(&mut out, diagnostic, line.as_ref(), paint);
     }
@@ -95,9 +97,10 @@ fn paragraph(out: &mut String, diagnostic: &Diagnostic, line: Option<&Excerpt>, 
 /// What is around a line besides its text: a bar between blanks, and what stands for the parts that are cut off.
 const AROUND: &str = " | …  …";
 
-fn excerpt(text: &str, diagnostic: &Diagnostic, columns: Option<usize>) -> Option<Excerpt> {
+fn excerpt(text: &str, diagnostic: &Diagnostic, columns: Option<usize>, room: &mut usize) -> Option<Excerpt> {
     let index = usize::try_from(diagnostic.place.line).ok()?.checked_sub(1)?;
     let column = usize::try_from(diagnostic.place.column).ok()?.checked_sub(1)?;
+    *room = room.checked_sub(text.lines().nth(index)?.len())?;
     let mut line = blacked_out(text, index)?;
     let start = column.min(line.len());
     let marked = token(&line[start..]);
@@ -230,6 +233,13 @@ mod tests {
         assert_eq!((shown.matches("error[").count(), shown.matches("hint").count()), (1000, 1000));
         assert_eq!(shown.matches("^").count().min(QUOTED), QUOTED);
         assert_eq!(shown.matches("1 | ").count(), QUOTED);
+    }
+
+    #[test]
+    fn a_line_of_megabytes_is_not_gone_over_for_each_finding() {
+        let line = "x".repeat(QUOTED_BYTES / 3);
+        let shown = text(&(0..100).map(|_| at(1, 1)).collect::<Vec<_>>(), |_| Some(&line), false);
+        assert_eq!((shown.matches("error[").count(), shown.matches("1 | ").count()), (100, 3));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::diagnostic::{Diagnostic, Place};
 
 pub(super) fn parse(source: &str, text: &str) -> (Option<Node>, Vec<Diagnostic>) {
     let mut reader =
-        Reader { text, at: 0, line: 1, line_start: 0, source: Arc::from(source), depth: 0, nodes: 0, found: Vec::new() };
+        Reader { text, at: 0, line: 1, counted: 0, column: 1, source: Arc::from(source), depth: 0, nodes: 0, found: Vec::new() };
     reader.skip_blank();
     if reader.peek().is_none() {
         return (Some(Node { value: Value::Null, place: Place::whole(source) }), reader.found);
@@ -34,7 +34,10 @@ struct Reader<'t> {
     /// Byte offset of what comes next.
     at: usize,
     line: u32,
-    line_start: usize,
+    /// Up to here the characters of the line are counted, and the column that this offset has: a catalog may be one line of many
+    /// megabytes, and no place may cost a walk over all of it.
+    counted: usize,
+    column: u32,
     source: Arc<str>,
     depth: usize,
     nodes: usize,
@@ -47,9 +50,16 @@ impl Reader<'_> {
     }
 
     fn place(&self) -> Place {
-        let before = self.text.get(self.line_start..self.at).unwrap_or_default();
-        let column = u32::try_from(before.chars().count() + 1).unwrap_or(u32::MAX);
+        let before = self.text.get(self.counted..self.at).unwrap_or_default();
+        let column = self.column.saturating_add(u32::try_from(before.chars().count()).unwrap_or(u32::MAX));
         Place { source: Arc::clone(&self.source), line: self.line, column }
+    }
+
+    /// The place of what comes next; the count of the line goes on from here.
+    fn mark(&mut self) -> Place {
+        let place = self.place();
+        (self.counted, self.column) = (self.at, place.column);
+        place
     }
 
     fn error(&self, message: &str) -> Box<Diagnostic> {
@@ -67,7 +77,7 @@ impl Reader<'_> {
             match byte {
                 b'\n' => {
                     self.line = self.line.saturating_add(1);
-                    self.line_start = self.at + 1;
+                    (self.counted, self.column) = (self.at + 1, 1);
                 }
                 b' ' | b'\t' | b'\r' => {}
                 _ => return,
@@ -95,7 +105,7 @@ impl Reader<'_> {
 
     fn value(&mut self) -> Read<Node> {
         self.skip_blank();
-        let place = self.place();
+        let place = self.mark();
         self.nodes += 1;
         if self.nodes > MAX_NODES {
             let fault = Diagnostic::error("too-big", &place, format!("has more than {MAX_NODES} values"));
@@ -135,7 +145,7 @@ impl Reader<'_> {
         }
         loop {
             self.skip_blank();
-            let place = self.place();
+            let place = self.mark();
             if self.peek() != Some(b'"') {
                 return Err(self.expected("a key in double quotes"));
             }

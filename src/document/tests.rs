@@ -154,6 +154,43 @@ fn a_text_made_to_hurt_is_refused() {
     }
 }
 
+/// `&a1 [&a2 [&a3 […]]]`: what every level holds is kept once more for each level above it.
+#[test]
+fn anchors_copy_no_more_than_their_budget() {
+    let inner = "x,".repeat(60_000);
+    let nested = format!("{}{inner}{}", (0..50).map(|level| format!("&a{level} [")).collect::<String>(), "]".repeat(50));
+    let text = "x".repeat(1_000_000);
+    let scalars: String = (0..40).map(|at| format!("a{at}: &a{at} {text}\n")).collect();
+    let merges: String = (0..2_000).map(|at| format!("m{at}: {{<<: *base}}\n")).collect();
+    let fields: String = (0..1_000).map(|at| format!("  f{at}: 1\n")).collect();
+    for text in [nested, scalars, format!("base: &base\n{fields}{merges}")] {
+        let found = faults(&text, Format::Yaml);
+        assert!(found.len() == 1 && found[0].starts_with("too-big"), "{found:?} for {}", &text[..40]);
+    }
+    // A field in common for each of many is what merge keys are for.
+    let tenants: String = (0..20_000).map(|at| format!("t{at}: {{<<: *base}}\n")).collect();
+    assert_eq!(yaml(&format!("base: &base {{a: 1, b: [x, y]}}\n{tenants}")).entries().len(), 20_001);
+}
+
+#[test]
+fn an_alias_does_not_reach_deeper_than_what_is_written_out() {
+    let tall: String = (1..9).map(|at| format!("a{at}: &a{at} {}*a{}{}\n", "[".repeat(9), at - 1, "]".repeat(9))).collect();
+    assert_eq!(faults(&format!("a0: &a0 [x]\n{tall}"), Format::Yaml), ["too-deep f:8:18"]);
+}
+
+/// One line of many megabytes takes no longer than the same with line breaks: each place goes on from the one before.
+#[test]
+fn places_in_one_long_line_are_found_in_one_walk() {
+    let entry = |at: usize| format!("\"é{at}\":[{at},{{\"x\":\"é\"}}]");
+    let line = format!("{{{}}}", (0..100_000).map(entry).collect::<Vec<_>>().join(","));
+    let node = read(&line, Format::Json);
+    let last = node.entries().last().unwrap();
+    let column = |part: &str| u32::try_from(line[..line.rfind(part).unwrap()].chars().count() + 1).unwrap();
+    assert_eq!((last.place.line, last.place.column), (1, column("\"é99999\"")));
+    assert_eq!(last.value.items()[1].place.column, column("{\"x\""));
+    assert_eq!(yaml(&line), node);
+}
+
 #[test]
 fn a_large_mapping_still_finds_its_duplicates() {
     let text: String = (0..100).map(|n| format!("k{n}: 1\n")).collect();

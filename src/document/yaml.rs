@@ -7,7 +7,7 @@ use std::sync::Arc;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 
 use super::mapping::Mapping;
-use super::{MAX_BYTES, MAX_DEPTH, MAX_NODES, Node, Value, scalar};
+use super::{MAX_BYTES, MAX_COPIED_BYTES, MAX_COPIED_NODES, MAX_DEPTH, MAX_NODES, Node, Value, scalar};
 use crate::diagnostic::{Diagnostic, Place};
 
 pub(super) fn parse(source: &str, text: &str) -> (Option<Node>, Vec<Diagnostic>) {
@@ -33,15 +33,27 @@ struct Builder {
     stack: Vec<Frame>,
     root: Option<Node>,
     documents: usize,
-    anchors: HashMap<usize, (Node, Size)>,
+    anchors: HashMap<usize, Anchored>,
+    /// What the document holds, aliases expanded.
     spent: Size,
+    /// What was copied to get there: for an anchor, to have it when its alias comes, and for each alias.
+    copied: Size,
     found: Vec<Diagnostic>,
+}
+
+/// What an alias stands for.
+struct Anchored {
+    node: Node,
+    size: Size,
+    height: usize,
 }
 
 /// A collection that is still open.
 struct Frame {
     place: Place,
     anchor: usize,
+    /// How many levels of collections are in it, itself included.
+    height: usize,
     /// What was spent when it was opened: the difference is its own size.
     before: Size,
     content: Content,
@@ -73,6 +85,7 @@ impl Builder {
             documents: 0,
             anchors: HashMap::new(),
             spent: Size::default(),
+            copied: Size::default(),
             found: Vec::new(),
         }
     }
@@ -112,15 +125,23 @@ impl Builder {
             Event::Scalar(text, style, anchor, tag) => self.scalar(&text, style, anchor, tag.as_deref(), at),
             Event::SequenceStart(anchor, tag) => self.open(Content::List(Vec::new()), anchor, tag.as_deref(), at),
             Event::MappingStart(anchor, tag) => self.open(Content::Map(Mapping::default(), None), anchor, tag.as_deref(), at),
-            Event::SequenceEnd | Event::MappingEnd => self.close(),
+            Event::SequenceEnd | Event::MappingEnd => self.close(at),
             Event::Alias(anchor) => {
-                let Some((node, size)) = self.anchors.get(&anchor) else {
+                let Some(Anchored { size, height, .. }) = self.anchors.get(&anchor) else {
                     let fault = self.error("bad-alias", at, "this alias stands inside what it names: it would never end");
                     return Err(Box::new(fault.hint("write the value out here")));
                 };
-                let (node, size) = (node.clone(), *size);
+                let (size, height) = (*size, *height);
+                if self.stack.len() + height > MAX_DEPTH {
+                    return Err(self.too_deep(at));
+                }
+                // The budget comes first: nothing is copied that it does not hold.
                 self.spend(size, at)?;
-                self.add(node, None)
+                self.copy(size, at)?;
+                match self.anchors.get(&anchor).map(|anchored| anchored.node.clone()) {
+                    Some(node) => self.add(node, None, height),
+                    None => Ok(()),
+                }
             }
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
         }
@@ -133,9 +154,10 @@ impl Builder {
         let size = Size { nodes: 1, bytes: text.len() };
         self.spend(size, at)?;
         if anchor > 0 {
-            self.anchors.insert(anchor, (node.clone(), size));
+            self.copy(size, at)?;
+            self.anchors.insert(anchor, Anchored { node: node.clone(), size, height: 0 });
         }
-        self.add(node, Some((text, plain)))
+        self.add(node, Some((text, plain)), 0)
     }
 
     /// True if the tag makes a text of whatever is written.
@@ -157,11 +179,11 @@ impl Builder {
         }
         let before = self.spent;
         self.spend(Size { nodes: 1, bytes: 0 }, at)?;
-        self.stack.push(Frame { place: self.place(at), anchor, before, content });
+        self.stack.push(Frame { place: self.place(at), anchor, height: 1, before, content });
         Ok(())
     }
 
-    fn close(&mut self) -> Step {
+    fn close(&mut self, at: Marker) -> Step {
         let Some(frame) = self.stack.pop() else { return Ok(()) };
         let value = match frame.content {
             Content::List(items) => Value::List(items),
@@ -170,18 +192,21 @@ impl Builder {
         let node = Node { value, place: frame.place };
         if frame.anchor > 0 {
             let size = Size { nodes: self.spent.nodes - frame.before.nodes, bytes: self.spent.bytes - frame.before.bytes };
-            self.anchors.insert(frame.anchor, (node.clone(), size));
+            self.copy(size, at)?;
+            self.anchors.insert(frame.anchor, Anchored { node: node.clone(), size, height: frame.height });
         }
-        self.add(node, None)
+        self.add(node, None, frame.height)
     }
 
-    /// Puts a complete node where it belongs; `scalar` is its text and whether it was written without quotes.
-    fn add(&mut self, node: Node, scalar: Option<(&str, bool)>) -> Step {
+    /// Puts a complete node where it belongs; `scalar` is its text and whether it was written without quotes, `height` how many
+    /// levels of collections it is.
+    fn add(&mut self, node: Node, scalar: Option<(&str, bool)>, height: usize) -> Step {
         let place = node.place.clone();
         let Some(frame) = self.stack.last_mut() else {
             self.root = Some(node);
             return Ok(());
         };
+        frame.height = frame.height.max(height + 1);
         match &mut frame.content {
             Content::List(items) => items.push(node),
             Content::Map(mapping, key) => match key.take() {
@@ -207,6 +232,21 @@ impl Builder {
         if self.spent.nodes > MAX_NODES || self.spent.bytes > MAX_BYTES {
             let message = format!("has more than {MAX_NODES} values or {MAX_BYTES} bytes of text once its aliases are expanded");
             return Err(Box::new(self.error("too-big", at, message).hint("split the catalog, or use fewer aliases")));
+        }
+        Ok(())
+    }
+
+    /// Anchors inside anchors are copied once for each level, so that a short text could ask for gigabytes.
+    fn copy(&mut self, size: Size, at: Marker) -> Step {
+        self.copied.nodes += size.nodes;
+        self.copied.bytes += size.bytes;
+        if self.copied.nodes > MAX_COPIED_NODES || self.copied.bytes > MAX_COPIED_BYTES {
+            let message = format!(
+                "anchors (`&name`) and aliases (`*name`) copy more than {MAX_COPIED_NODES} values or {} MiB of text up to here",
+                MAX_COPIED_BYTES / 1024 / 1024
+            );
+            let hint = "use fewer aliases, mark smaller parts with `&`, or write a tier, which tenants share without a copy";
+            return Err(Box::new(self.error("too-big", at, message).hint(hint)));
         }
         Ok(())
     }
