@@ -4,5 +4,6 @@
 pub mod codec;
 pub mod exchange;
 pub mod intake;
+mod pace;
 pub mod service;
 pub mod upstream;

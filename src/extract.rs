@@ -69,6 +69,16 @@ pub struct Facts {
     pub api: Api,
 }
 
+/// How far one slice of reading came. A slice is little work whatever the bytes are, so that whoever reads can do something else
+/// between two of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slice {
+    /// All bytes are read, and nothing is left to be done for them.
+    Whole,
+    /// This many bytes are read, maybe none: there is more to do, with the rest of them.
+    Part(usize),
+}
+
 /// Which source of its list gave a field its value, by index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Origins {

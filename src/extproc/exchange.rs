@@ -7,7 +7,7 @@ mod reading;
 mod request;
 
 use self::held::Held;
-pub use self::reading::{Cut, Intake};
+pub use self::reading::{Cut, Intake, Read};
 use crate::encode::piece::pieces;
 use crate::encode::reply::{self, Answer, KeepBody, Kind, Reply};
 use crate::proto::{BodyMode, HttpBody, ProcessingRequest, Request};
@@ -17,17 +17,34 @@ use crate::proto::{BodyMode, HttpBody, ProcessingRequest, Request};
 pub struct Step {
     /// Send these, in order.
     pub replies: Vec<Reply>,
+    /// What has to be done next.
+    pub next: Next,
+}
+
+/// What an exchange waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Next {
+    /// The next message.
+    #[default]
+    Message,
+    /// The message is not read to its end: call [`Exchange::read_on`], and let others have their turn before. No other message may
+    /// come in between.
+    ReadOn,
     /// Make the decision now and hand it to [`Exchange::answer`].
-    pub decide: bool,
+    Decide,
 }
 
 impl Step {
     fn reply(reply: Reply) -> Self {
-        Self { replies: vec![reply], decide: false }
+        Self { replies: vec![reply], next: Next::Message }
     }
 
     fn decide() -> Self {
-        Self { replies: Vec::new(), decide: true }
+        Self { replies: Vec::new(), next: Next::Decide }
+    }
+
+    fn read_on() -> Self {
+        Self { replies: Vec::new(), next: Next::ReadOn }
     }
 }
 
@@ -61,7 +78,15 @@ pub struct Exchange {
     /// observability_mode: Envoy wants no answers.
     silent: bool,
     held: Held,
+    unread: Option<Unread>,
     response_started: bool,
+}
+
+/// A message with a part of the body, of which this many bytes are read.
+#[derive(Debug)]
+struct Unread {
+    body: HttpBody,
+    read: usize,
 }
 
 impl Default for Exchange {
@@ -74,6 +99,7 @@ impl Default for Exchange {
             body_unneeded: false,
             silent: false,
             held: Held::default(),
+            unread: None,
             response_started: false,
         }
     }
@@ -88,7 +114,7 @@ impl Exchange {
         if self.state == State::Start {
             self.configure(&message);
         }
-        let mut step = match &message.request {
+        let step = match &message.request {
             None => Step::default(),
             Some(Request::RequestHeaders(headers)) if self.state == State::Start => {
                 let ended = headers.end_of_stream;
@@ -109,6 +135,18 @@ impl Exchange {
             Some(Request::ResponseBody(body)) => self.on_response_body(body),
             Some(Request::ResponseTrailers(_)) => self.on_response(reply::unchanged(Kind::ResponseTrailers)),
         };
+        self.heard(step)
+    }
+
+    /// Reads on in the message that came last, where the last step stopped.
+    pub fn read_on(&mut self, intake: &mut impl Intake) -> Step {
+        let Some(unread) = self.unread.take() else { return Step::default() };
+        let step = self.read(unread, intake);
+        self.heard(step)
+    }
+
+    /// What Envoy gets to hear of a step: nothing in observability_mode.
+    fn heard(&self, mut step: Step) -> Step {
         if self.silent {
             step.replies.clear();
         }
@@ -216,7 +254,7 @@ impl Exchange {
 
     fn on_response_body(&mut self, body: &HttpBody) -> Step {
         if self.response_mode == BodyMode::FullDuplexStreamed {
-            return Step { replies: pieces(Kind::ResponseBody, body.body.clone(), body.end_of_stream), decide: false };
+            return Step { replies: pieces(Kind::ResponseBody, body.body.clone(), body.end_of_stream), next: Next::Message };
         }
         self.on_response(reply::unchanged(Kind::ResponseBody))
     }

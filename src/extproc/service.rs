@@ -17,7 +17,8 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use tower::Service;
 
 use super::codec::ExtProcCodec;
-use super::exchange::{Cut, Exchange};
+use super::exchange::{Cut, Exchange, Next, Step};
+use super::pace::Pace;
 use super::upstream::{self, Upstream};
 use crate::encode::reply::{Answer, Reply};
 use crate::pipeline::attempt::Attempt;
@@ -146,10 +147,26 @@ impl Conversation {
                     false => return Some(Err(status)),
                 },
             };
+            self.follow(step).await;
+        }
+    }
+
+    /// Does what a step asks for, up to the next message.
+    async fn follow(&mut self, mut step: Step) {
+        let mut pace = Pace::start();
+        loop {
             self.replies.extend(step.replies);
-            if step.decide {
-                let answer = self.judgement.decide().await;
-                self.replies.extend(self.exchange.answer(&answer));
+            match step.next {
+                Next::Message => return,
+                Next::ReadOn => {
+                    pace.breathe().await;
+                    step = self.exchange.read_on(&mut self.judgement);
+                }
+                Next::Decide => {
+                    let answer = self.judgement.decide().await;
+                    self.replies.extend(self.exchange.answer(&answer));
+                    return;
+                }
             }
         }
     }
@@ -163,7 +180,7 @@ impl Conversation {
             // Envoy has gone: nobody is there to be told.
             _ => return false,
         };
-        if !self.exchange.on_broken(why, &mut self.judgement).decide {
+        if self.exchange.on_broken(why, &mut self.judgement).next != Next::Decide {
             return false;
         }
         let answer = self.judgement.decide().await;

@@ -10,7 +10,7 @@ use super::head::{self, Head};
 use super::json::Slot;
 use super::path::split_target;
 use super::source::{Plan, Source};
-use super::{Facts, Found, Limits, Origins, Trouble};
+use super::{Facts, Found, Limits, Origins, Slice, Trouble};
 
 /// Which fields a decision waits for. The model is always needed; the others are read when they come along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -110,29 +110,49 @@ impl Reader {
         matches!(self.body, Body::Ignored)
     }
 
-    /// Reads the next bytes of the body.
+    /// Reads the next bytes of the body to their end.
     pub fn push(&mut self, chunk: &[u8]) {
-        self.read = self.read.saturating_add(chunk.len() as u64);
-        if self.trouble.is_some() || chunk.is_empty() || self.ended {
-            return;
+        let mut rest = chunk;
+        while let Slice::Part(read) = self.take(rest) {
+            rest = rest.get(read..).unwrap_or_default();
+        }
+    }
+
+    /// Reads one slice of the next bytes of the body; `chunk` is all that has come and is not read.
+    pub fn take(&mut self, chunk: &[u8]) -> Slice {
+        if self.trouble.is_some() || self.ended {
+            return self.pass(chunk);
         }
         // The limit is on what is read to find the fields. Once they are known the rest goes by in constant memory, and a second
         // `model` must not hide behind the limit.
-        if self.read > self.max_body && !self.is_ready() {
+        if self.read.saturating_add(chunk.len() as u64) > self.max_body && !self.is_ready() {
             self.cut(Trouble::TooLarge);
             if self.trouble.is_some() {
-                return;
+                return self.pass(chunk);
             }
         }
         let result = match &mut self.body {
-            Body::Ignored => Ok(()),
-            Body::Read(decoder) => decoder.push(chunk),
+            Body::Ignored => return self.pass(chunk),
+            Body::Read(decoder) => decoder.take(chunk),
+            Body::Unreadable(_) if chunk.is_empty() => return Slice::Whole,
             Body::Unreadable(why) => Err(Failure::Malformed(why)),
         };
-        self.note(result);
+        let taken = match result {
+            Ok(Slice::Part(read)) => read,
+            Ok(Slice::Whole) | Err(_) => chunk.len(),
+        };
+        self.read = self.read.saturating_add(taken as u64);
+        self.note(result.map(|_| ()));
         if self.rest_known_at.is_none() && self.knows_the_rest() {
             self.rest_known_at = Some(self.read);
         }
+        result.unwrap_or(Slice::Whole)
+    }
+
+    /// Bytes that nothing is looked for in.
+    fn pass(&mut self, chunk: &[u8]) -> Slice {
+        self.read = self.read.saturating_add(chunk.len() as u64);
+        Slice::Whole
     }
 
     /// The body has ended; one that never had a byte is no body.
@@ -297,5 +317,7 @@ impl Reader {
     }
 }
 
+#[cfg(test)]
+mod slices;
 #[cfg(test)]
 mod tests;

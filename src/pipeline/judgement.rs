@@ -10,11 +10,11 @@ use super::{Pipeline, attempt};
 use crate::catalog::snapshot::Snapshot;
 use crate::encode::reply::Answer;
 use crate::encode::{self, Decision};
-use crate::extproc::exchange::{Cut, Intake};
+use crate::extproc::exchange::{Cut, Intake, Read};
 use crate::extproc::intake::EnvoyHead;
 use crate::extract::head::{self, Head};
 use crate::extract::reader::Reader;
-use crate::extract::{Facts, Found, Trouble};
+use crate::extract::{Facts, Found, Slice, Trouble};
 use crate::feedback::token::Token;
 use crate::health::Seen;
 use crate::outcome::{HealthEffect, Outcome, Reason};
@@ -195,10 +195,11 @@ impl Judgement {
         own.into_iter().zip(self.spoofed).filter(|(_, sent)| *sent).map(|(name, _)| name).collect()
     }
 
-    fn timed(&mut self, work: impl FnOnce(&mut Self)) {
+    fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         let start = Instant::now();
-        work(self);
+        let result = work(self);
         self.spent += start.elapsed();
+        result
     }
 }
 
@@ -222,12 +223,11 @@ impl Intake for Judgement {
         });
     }
 
-    fn body(&mut self, chunk: &[u8]) {
-        self.timed(|this| {
-            if let Some(reader) = &mut this.reader {
-                reader.push(chunk);
-            }
-        });
+    fn body(&mut self, chunk: &[u8]) -> Read {
+        self.timed(|this| match this.reader.as_mut().map(|reader| reader.take(chunk)) {
+            Some(Slice::Part(read)) => Read::Part(read),
+            Some(Slice::Whole) | None => Read::All,
+        })
     }
 
     fn wait(&mut self) {

@@ -1,5 +1,5 @@
-//! What an exchange asks of whoever reads the request. It hands over bytes and asks whether they are enough; what they say it never
-//! learns.
+//! What an exchange asks of whoever reads the request. It hands over bytes, slice by slice, and asks whether they are enough; what
+//! they say it never learns.
 
 use crate::proto::ProcessingRequest;
 
@@ -7,7 +7,8 @@ use crate::proto::ProcessingRequest;
 pub trait Intake {
     /// The head, or an empty one if Envoy does not send it.
     fn head(&mut self, message: &ProcessingRequest);
-    fn body(&mut self, chunk: &[u8]);
+    /// Reads one slice of the next bytes of the body: little work, whatever the bytes are.
+    fn body(&mut self, chunk: &[u8]) -> Read;
     /// More of the body has to come before there is a decision: what can be done meanwhile is started.
     fn wait(&mut self);
     /// The body has ended.
@@ -24,6 +25,15 @@ pub trait Intake {
     fn must_refuse_late(&self) -> bool;
     /// Names of our own headers that the client sent: they go with the first answer, whatever is decided later.
     fn forged(&self) -> Vec<String>;
+}
+
+/// How far a slice of reading came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Read {
+    /// The bytes are read, and nothing is left to be done for them.
+    All,
+    /// This many bytes are read, maybe none: there is more to do, with the rest of them.
+    Part(usize),
 }
 
 /// Why the rest of a body is not read.

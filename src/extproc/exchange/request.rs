@@ -1,7 +1,7 @@
 //! The request's own messages: when its head, body and trailers have said enough for a decision, in each of Envoy's body modes. It
 //! does not know what the decision is, and of the response only whether it has begun.
 
-use super::{Cut, Exchange, Intake, State, Step};
+use super::{Cut, Exchange, Intake, Next, Read, State, Step, Unread};
 use crate::encode::piece::pieces;
 use crate::encode::reply::{self, Kind};
 use crate::proto::{BodyMode, HttpBody, ProcessingRequest, Request};
@@ -56,8 +56,31 @@ impl Exchange {
 
     pub(super) fn on_body(&mut self, body: HttpBody, intake: &mut impl Intake) -> Step {
         match self.state {
+            State::AwaitBody | State::Hold => self.read(Unread { body, read: 0 }, intake),
+            State::Start | State::Deciding(_) | State::DecidingLate | State::Pass | State::Closed => {
+                if self.mode != BodyMode::FullDuplexStreamed {
+                    return Step::reply(reply::unchanged(Kind::RequestBody));
+                }
+                self.read(Unread { body, read: 0 }, intake)
+            }
+        }
+    }
+
+    /// One slice of a message, and what follows from the message once it is read.
+    pub(super) fn read(&mut self, mut unread: Unread, intake: &mut impl Intake) -> Step {
+        match intake.body(unread.body.body.get(unread.read..).unwrap_or_default()) {
+            Read::Part(length) => {
+                unread.read += length;
+                self.unread = Some(unread);
+                Step::read_on()
+            }
+            Read::All => self.on_read_body(unread.body, intake),
+        }
+    }
+
+    fn on_read_body(&mut self, body: HttpBody, intake: &mut impl Intake) -> Step {
+        match self.state {
             State::AwaitBody => {
-                intake.body(&body.body);
                 // A whole body may lack the mark of its end, where trailers follow; a cut one always does.
                 if self.mode == BodyMode::BufferedPartial && !body.end_of_stream {
                     intake.cut(Cut::TooLarge);
@@ -67,7 +90,6 @@ impl Exchange {
                 self.decide(Kind::RequestBody)
             }
             State::Hold => {
-                intake.body(&body.body);
                 let ended = body.end_of_stream;
                 if !self.silent {
                     self.held.push(body);
@@ -86,17 +108,13 @@ impl Exchange {
     }
 
     fn pass_body(&mut self, body: HttpBody, intake: &mut impl Intake) -> Step {
-        if self.mode != BodyMode::FullDuplexStreamed {
-            return Step::reply(reply::unchanged(Kind::RequestBody));
-        }
-        intake.body(&body.body);
         if !self.response_started && intake.must_refuse_late() {
             // No response has started, so that a late refusal still reaches the client and cancels the attempt (fact 28c).
             self.held.push(body);
             self.state = State::DecidingLate;
             return Step::decide();
         }
-        Step { replies: pieces(Kind::RequestBody, body.body, body.end_of_stream), decide: false }
+        Step { replies: pieces(Kind::RequestBody, body.body, body.end_of_stream), next: Next::Message }
     }
 
     pub(super) fn on_trailers(&mut self, intake: &mut impl Intake) -> Step {

@@ -13,6 +13,9 @@ use super::*;
 use crate::encode::reply::{HeaderChanges, Metadata, Refusal};
 use crate::proto::{HttpHeaders, Ignored, ProtocolConfiguration};
 
+/// How much the counting intake reads at once.
+const SLICE: usize = 2;
+
 /// Reads until `wanted` bytes have come; `wanted` of 0 needs no body.
 #[derive(Debug, Default)]
 struct Counter {
@@ -31,8 +34,10 @@ impl Intake for Counter {
     fn head(&mut self, _: &ProcessingRequest) {
         self.heads += 1;
     }
-    fn body(&mut self, chunk: &[u8]) {
-        self.read += chunk.len();
+    fn body(&mut self, chunk: &[u8]) -> Read {
+        let taken = chunk.len().min(SLICE);
+        self.read += taken;
+        if taken == chunk.len() { Read::All } else { Read::Part(taken) }
     }
     fn wait(&mut self) {
         self.waits += 1;
@@ -112,12 +117,22 @@ fn describe(reply: &Reply) -> String {
     }
 }
 
+/// A message and all slices that it is read in.
+fn hear(exchange: &mut Exchange, message: ProcessingRequest, intake: &mut Counter) -> Step {
+    let mut step = exchange.on(message, intake);
+    while step.next == Next::ReadOn {
+        assert_eq!(step.replies, [], "nothing is answered before the message is read");
+        step = exchange.read_on(intake);
+    }
+    step
+}
+
 /// Runs a conversation: per message what was answered, decisions made at once.
 fn converse(mode: i32, intake: &mut Counter, answer: &Answer, requests: Vec<Request>) -> Vec<String> {
     let mut exchange = Exchange::default();
     let answers = requests.into_iter().map(|request| {
-        let mut step = exchange.on(message(mode, request), intake);
-        if step.decide {
+        let mut step = hear(&mut exchange, message(mode, request), intake);
+        if step.next == Next::Decide {
             step.replies.extend(exchange.answer(answer));
         }
         step.replies.iter().map(describe).collect::<Vec<_>>().join(" ")
@@ -145,4 +160,20 @@ fn forged_headers_go_with_the_first_answer_even_if_trailers_alone_follow() {
     let common = answer.response.unwrap();
     assert_eq!(common.header_mutation.unwrap().remove_headers, ["x-ours"]);
     assert!(!common.clear_route_cache);
+}
+
+#[test]
+fn a_message_is_read_slice_by_slice_and_answered_once() {
+    let mut intake = after(9);
+    let mut exchange = Exchange::default();
+    exchange.on(message(BUFFERED, head(false)), &mut intake);
+    let mut step = exchange.on(message(BUFFERED, body(b"0123456789", true)), &mut intake);
+    let mut slices = 1;
+    while step.next == Next::ReadOn {
+        assert_eq!((step.replies.len(), intake.read, intake.ended), (0, slices * SLICE, false));
+        step = exchange.read_on(&mut intake);
+        slices += 1;
+    }
+    assert_eq!((step.next, slices, intake.read, intake.ended), (Next::Decide, 5, 10, true));
+    assert_eq!(exchange.read_on(&mut intake), Step::default(), "nothing is left to be read");
 }

@@ -10,7 +10,7 @@ use cascade::catalog::compile::compile;
 use cascade::catalog::load::SourceFile;
 use cascade::catalog::store::Store;
 use cascade::encode::reply::Reply;
-use cascade::extproc::exchange::{Cut, Exchange};
+use cascade::extproc::exchange::{Cut, Exchange, Next};
 use cascade::feedback::Monitor;
 use cascade::health::Policy;
 use cascade::pipeline::affinity::Affinity;
@@ -164,7 +164,7 @@ impl Conversation {
     }
 
     fn event(&mut self, event: Event) -> Vec<Told> {
-        let step = match event {
+        let mut step = match event {
             Event::Message(request) => {
                 let message = self.message(request);
                 self.exchange.on(message, &mut self.judgement)
@@ -172,8 +172,12 @@ impl Conversation {
             Event::Clock => self.exchange.on_body_wait(&mut self.judgement),
             Event::Broken => self.exchange.on_broken(Cut::Broken, &mut self.judgement),
         };
+        while step.next == Next::ReadOn {
+            assert_eq!(step.replies, [], "answered before the message was read");
+            step = self.exchange.read_on(&mut self.judgement);
+        }
         let mut replies = step.replies;
-        if step.decide {
+        if step.next == Next::Decide {
             let answer = self.judgement.decide().now_or_never().expect("without a directory nothing is awaited");
             replies.extend(self.exchange.answer(&answer));
         }

@@ -119,7 +119,7 @@ fn what_can_be_done_while_a_body_comes_is_started_only_where_one_is_waited_for()
 fn without_an_announced_mode_a_body_is_awaited_as_in_buffered() {
     let mut exchange = Exchange::default();
     let step = exchange.on(ProcessingRequest { request: Some(head(false)), ..ProcessingRequest::default() }, &mut after(9));
-    assert_eq!((step.replies.len(), step.decide, exchange.is_undecided()), (1, false, true));
+    assert_eq!((step.replies.len(), step.next, exchange.is_undecided()), (1, Next::Message, true));
 }
 
 #[test]
@@ -129,9 +129,10 @@ fn observability_mode_is_read_and_never_answered() {
         let mut intake = after(2);
         let mut decisions = 0;
         for request in [head(false), body(b"abc", false), body(b"d", true), Request::ResponseHeaders(Ignored {})] {
-            let step = exchange.on(ProcessingRequest { observability_mode: true, ..message(mode, request) }, &mut intake);
+            let message = ProcessingRequest { observability_mode: true, ..message(mode, request) };
+            let step = hear(&mut exchange, message, &mut intake);
             assert!(step.replies.is_empty());
-            if step.decide {
+            if step.next == Next::Decide {
                 decisions += 1;
                 assert!(exchange.answer(&refuse()).is_empty());
             }

@@ -18,7 +18,7 @@ fn decided() -> (Exchange, Counter) {
     let mut exchange = Exchange::default();
     let mut intake = Counter { wanted: 1, refuse_after: Some(4), ..Counter::default() };
     for request in [head(false), body(b"abc", false)] {
-        if exchange.on(message(DUPLEX, request), &mut intake).decide {
+        if hear(&mut exchange, message(DUPLEX, request), &mut intake).next == Next::Decide {
             exchange.answer(&proceed());
         }
     }
@@ -28,7 +28,7 @@ fn decided() -> (Exchange, Counter) {
 #[test]
 fn a_late_decision_that_refuses_nothing_lets_the_body_go_on() {
     let (mut exchange, mut intake) = decided();
-    assert!(exchange.on(message(DUPLEX, body(b"def", true)), &mut intake).decide);
+    assert_eq!(hear(&mut exchange, message(DUPLEX, body(b"def", true)), &mut intake).next, Next::Decide);
     let replies: Vec<String> = exchange.answer(&proceed()).iter().map(describe).collect();
     assert_eq!(replies, ["body:def."]);
 }
@@ -40,8 +40,8 @@ fn a_late_refusal_is_possible_until_a_response_starts() {
         if response_started {
             exchange.on(message(DUPLEX, Request::ResponseHeaders(Ignored {})), &mut intake);
         }
-        let step = exchange.on(message(DUPLEX, body(b"def", true)), &mut intake);
-        let replies = if step.decide { exchange.answer(&refuse()) } else { step.replies };
+        let step = hear(&mut exchange, message(DUPLEX, body(b"def", true)), &mut intake);
+        let replies = if step.next == Next::Decide { exchange.answer(&refuse()) } else { step.replies };
         replies.iter().map(describe).collect::<Vec<_>>()
     };
     assert_eq!(conversation(false), ["refusal"]);
@@ -53,13 +53,13 @@ fn the_body_clock_ends_a_wait_and_the_body_still_flows() {
     let mut exchange = Exchange::default();
     let mut intake = after(9);
     exchange.on(message(DUPLEX, head(false)), &mut intake);
-    exchange.on(message(DUPLEX, body(b"ab", false)), &mut intake);
+    hear(&mut exchange, message(DUPLEX, body(b"ab", false)), &mut intake);
     assert!(exchange.waits_for_client());
-    assert!(exchange.on_body_wait(&mut intake).decide);
+    assert_eq!(exchange.on_body_wait(&mut intake).next, Next::Decide);
     assert_eq!(intake.cut, Some(Cut::Deadline));
     let replies: Vec<String> = exchange.answer(&proceed()).iter().map(describe).collect();
     assert_eq!(replies, ["headers!", "body:ab"]);
     assert!(!exchange.waits_for_client());
-    let step = exchange.on(message(DUPLEX, body(b"c", true)), &mut intake);
+    let step = hear(&mut exchange, message(DUPLEX, body(b"c", true)), &mut intake);
     assert_eq!(step.replies.iter().map(describe).collect::<Vec<_>>(), ["body:c."]);
 }
