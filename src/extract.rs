@@ -46,6 +46,21 @@ pub enum Trouble {
     Internal,
 }
 
+impl Trouble {
+    /// One word of a closed list, for metrics.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Malformed(_) => "malformed_body",
+            Self::TooLarge => "body_too_large",
+            Self::DuplicateKey => "duplicate_key",
+            Self::ModeTooLate => "mode_too_late",
+            Self::Deadline => "deadline",
+            Self::Internal => "internal",
+        }
+    }
+}
+
 /// Whose API the path belongs to: gives a rejection its shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Api {

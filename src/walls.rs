@@ -38,7 +38,7 @@ const WALLS: &[(&str, &[&str])] = &[
     // A directory's answer is data; nobody is asked for it.
     ("session", &["metadata"]),
     ("resolve", &["catalog", "diagnostic", "extract", "health", "names", "outcome", "session"]),
-    ("resolve/tests", &["catalog", "document", "explain", "health", "settings"]),
+    ("resolve/tests", &["catalog", "document", "explain", "extract", "health", "outcome", "session", "settings"]),
     ("resolve/affinity/tests", &["catalog", "explain", "extract", "health", "outcome", "session"]),
     ("resolve/sticky/tests", &["catalog", "explain", "extract", "health", "session"]),
     ("resolve/properties", &["catalog", "explain", "extract", "health", "outcome", "session"]),

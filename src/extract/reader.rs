@@ -198,6 +198,16 @@ impl Reader {
         self.doubt.get_or_insert(doubt);
     }
 
+    #[must_use]
+    pub fn trouble(&self) -> Option<&Trouble> {
+        self.trouble.as_ref()
+    }
+
+    #[must_use]
+    pub fn doubt(&self) -> Option<&Trouble> {
+        self.doubt.as_ref()
+    }
+
     /// True if nothing but a session could be in the body.
     fn reads_for_the_session_alone(&self) -> bool {
         self.model.candidates.is_empty() && self.tenant.candidates.is_empty()

@@ -1,6 +1,8 @@
 //! One request on its way to a decision: the snapshot is pinned, the request is read as it arrives, the pure core is asked, the answer
 //! is written, counted and logged. It is the only joint that may wait; what it waits for is bounded by clocks.
 
+mod late;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,11 +39,22 @@ pub struct Judgement {
     /// The directory is still to be asked.
     asks: bool,
     asked: Option<Asked>,
-    /// A late refusal is decided once.
-    refused: bool,
+    decided: Decided,
+    /// The decision knew of a doubt: who fails closed was refused then.
+    doubted: bool,
     /// Our own time so far, without waiting for the client.
     spent: Duration,
     guard: StreamGuard,
+}
+
+/// How far the decision is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Decided {
+    NotYet,
+    /// By a body that was sound so far: trouble that comes later is judged as well.
+    Soundly,
+    /// In trouble, or twice: nothing is judged again.
+    Finally,
 }
 
 impl Judgement {
@@ -54,7 +67,8 @@ impl Judgement {
             spoofed: [false; 3],
             asks: pipeline.affinity.has_directory(),
             asked: None,
-            refused: false,
+            decided: Decided::NotYet,
+            doubted: false,
             spent: Duration::ZERO,
             guard: pipeline.metrics.stream(),
             pipeline,
@@ -68,7 +82,11 @@ impl Judgement {
             Some(reader) => reader.facts().0,
             None => Facts { trouble: Some(Trouble::Internal), ..Facts::default() },
         };
-        self.refused = facts.trouble == Some(Trouble::DuplicateKey);
+        if self.decided != Decided::NotYet {
+            return self.decide_late(&facts, start);
+        }
+        self.decided = if facts.trouble.is_some() { Decided::Finally } else { Decided::Soundly };
+        self.doubted = facts.doubt.is_some();
         if facts.trouble == Some(Trouble::ModeTooLate) {
             self.pipeline.warn_too_late();
         }
@@ -262,8 +280,8 @@ impl Intake for Judgement {
         self.reader.as_ref().is_none_or(Reader::is_ready)
     }
 
-    fn must_refuse_late(&self) -> bool {
-        !self.refused && self.reader.as_ref().is_some_and(Reader::has_duplicate)
+    fn must_judge_late(&mut self, response_started: bool) -> bool {
+        self.meets_late_trouble(response_started)
     }
 
     fn forged(&self) -> Vec<String> {

@@ -75,6 +75,11 @@ struct ResultLabel {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TroubleLabel {
+    trouble: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CatalogLabels {
     revision: String,
     label: String,
@@ -116,6 +121,7 @@ pub struct Metrics {
     attempts: Family<AttemptLabels, Counter>,
     cooling: Family<ClusterLabel, Gauge>,
     rewrites: Family<ResultLabel, Counter>,
+    late_trouble: Family<TroubleLabel, Counter>,
     /// Held while a page is written, so that two scrapes do not mix what they show.
     page: Mutex<()>,
 }
@@ -158,6 +164,7 @@ impl Metrics {
             attempts: Family::default(),
             cooling: Family::default(),
             rewrites: Family::default(),
+            late_trouble: Family::default(),
             page: Mutex::default(),
             registry: Registry::default(),
         };
@@ -182,6 +189,11 @@ impl Metrics {
             "cascade_upstream_rewrites",
             "Attempts that the upstream role saw, by what it changed",
             metrics.rewrites.clone(),
+        );
+        r.register(
+            "cascade_late_trouble",
+            "Requests that went on though the rest of their body could not be read after an early decision",
+            metrics.late_trouble.clone(),
         );
         r.register("cascade_cluster_cooling", "1 while the cluster or one of its models cools", metrics.cooling.clone());
         r.register("cascade_catalog_stale", "1 while the catalog in use is not what the source holds", metrics.stale.clone());
@@ -236,6 +248,11 @@ impl Metrics {
     /// The upstream role saw an attempt; `result` is one of a closed list.
     pub fn rewrite(&self, result: &'static str) {
         self.rewrites.get_or_create(&ResultLabel { result }).inc();
+    }
+
+    /// A request goes on though its body met trouble after the decision; `trouble` is one of a closed list.
+    pub fn late_trouble(&self, trouble: &'static str) {
+        self.late_trouble.get_or_create(&TroubleLabel { trouble }).inc();
     }
 
     /// How many ext_proc streams are open now.

@@ -21,8 +21,9 @@ pub trait Intake {
     fn needs_no_body(&self) -> bool;
     /// True if what has been read decides.
     fn is_ready(&self) -> bool;
-    /// True if what came after the decision has to be refused.
-    fn must_refuse_late(&self) -> bool;
+    /// True, once, if what came after the decision has to be judged as well: reading has met trouble. Where a response has started no
+    /// refusal reaches the client any more: then trouble is noted, and nothing is judged.
+    fn must_judge_late(&mut self, response_started: bool) -> bool;
     /// Names of our own headers that the client sent: they go with the first answer, whatever is decided later.
     fn forged(&self) -> Vec<String>;
 }

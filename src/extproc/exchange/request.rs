@@ -108,7 +108,10 @@ impl Exchange {
     }
 
     fn pass_body(&mut self, body: HttpBody, intake: &mut impl Intake) -> Step {
-        if !self.response_started && intake.must_refuse_late() {
+        if body.end_of_stream {
+            intake.end();
+        }
+        if intake.must_judge_late(self.response_started) {
             // No response has started, so that a late refusal still reaches the client and cancels the attempt (fact 28c).
             self.held.push(body);
             self.state = State::DecidingLate;
@@ -128,6 +131,15 @@ impl Exchange {
                 intake.end();
                 self.held.end_with_trailers();
                 self.decide(Kind::RequestHeaders)
+            }
+            State::Pass if self.mode == BodyMode::FullDuplexStreamed => {
+                intake.end();
+                if intake.must_judge_late(self.response_started) {
+                    self.held.end_with_trailers();
+                    self.state = State::DecidingLate;
+                    return Step::decide();
+                }
+                Step::reply(reply::unchanged(Kind::RequestTrailers))
             }
             State::Start | State::Deciding(_) | State::DecidingLate | State::Pass | State::Closed => {
                 Step::reply(reply::unchanged(Kind::RequestTrailers))

@@ -26,7 +26,9 @@ struct Counter {
     ended: bool,
     cut: Option<Cut>,
     lost: bool,
-    refuse_after: Option<usize>,
+    /// What has to be judged late comes behind so many bytes, or with the end.
+    trouble_after: Option<usize>,
+    trouble_at_end: bool,
     forged: Vec<&'static str>,
 }
 
@@ -57,8 +59,12 @@ impl Intake for Counter {
     fn is_ready(&self) -> bool {
         self.ended || self.cut.is_some() || self.read >= self.wanted
     }
-    fn must_refuse_late(&self) -> bool {
-        self.refuse_after.is_some_and(|limit| self.read > limit)
+    fn must_judge_late(&mut self, response_started: bool) -> bool {
+        let found = self.trouble_after.is_some_and(|limit| self.read > limit) || (self.trouble_at_end && self.ended);
+        if found {
+            (self.trouble_after, self.trouble_at_end) = (None, false);
+        }
+        found && !response_started
     }
     fn forged(&self) -> Vec<String> {
         self.forged.iter().map(|name| (*name).to_owned()).collect()

@@ -16,7 +16,7 @@ fn after_a_refusal_nothing_is_answered() {
 /// A duplex exchange, decided after three bytes, that has to be judged anew after four.
 fn decided() -> (Exchange, Counter) {
     let mut exchange = Exchange::default();
-    let mut intake = Counter { wanted: 1, refuse_after: Some(4), ..Counter::default() };
+    let mut intake = Counter { wanted: 1, trouble_after: Some(4), ..Counter::default() };
     for request in [head(false), body(b"abc", false)] {
         if hear(&mut exchange, message(DUPLEX, request), &mut intake).next == Next::Decide {
             exchange.answer(&proceed());
@@ -31,6 +31,24 @@ fn a_late_decision_that_refuses_nothing_lets_the_body_go_on() {
     assert_eq!(hear(&mut exchange, message(DUPLEX, body(b"def", true)), &mut intake).next, Next::Decide);
     let replies: Vec<String> = exchange.answer(&proceed()).iter().map(describe).collect();
     assert_eq!(replies, ["body:def."]);
+}
+
+#[test]
+fn the_end_of_a_body_that_was_decided_before_is_judged_as_well() {
+    for (last, passed) in [(body(b"", true), "body:."), (Request::RequestTrailers(Ignored {}), "trailers")] {
+        for (answer, expected) in [(refuse(), "refusal"), (proceed(), passed)] {
+            let mut exchange = Exchange::default();
+            let mut intake = Counter { wanted: 1, trouble_at_end: true, ..Counter::default() };
+            for request in [head(false), body(b"abc", false)] {
+                if hear(&mut exchange, message(DUPLEX, request), &mut intake).next == Next::Decide {
+                    exchange.answer(&proceed());
+                }
+            }
+            assert_eq!(hear(&mut exchange, message(DUPLEX, last.clone()), &mut intake).next, Next::Decide);
+            let replies: Vec<String> = exchange.answer(&answer).iter().map(describe).collect();
+            assert_eq!(replies, [expected]);
+        }
+    }
 }
 
 #[test]
