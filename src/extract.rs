@@ -70,6 +70,15 @@ pub enum Api {
     Google,
 }
 
+/// What a request that names no model by nature does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// GET and HEAD: it changes nothing, and runs no model.
+    Read,
+    /// Everything else: it may run models that we do not see, as a batch does.
+    Write,
+}
+
 /// All that is known of a request when it is judged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Facts {

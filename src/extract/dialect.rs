@@ -1,27 +1,43 @@
-//! Whose API a path belongs to, and where that API keeps the model: in the body, or in the path itself. It reads the path and the
-//! content type alone; it never looks into a body.
+//! Whose API a path belongs to, and where that API keeps the model: in the body, in the path itself, or nowhere. It reads the path,
+//! the method and the content type alone; it never looks into a body. APIs are recognised as routers do it: percent-encoded letters
+//! are letters, case and empty segments mean nothing, anything may come before.
+
+mod by_nature;
+mod places;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 
-use super::Api;
-use super::path::decode;
+use super::path::segments::{Segment, loose, segments};
+use super::{Access, Api};
+
+pub use by_nature::{TABLE, VERSIONS};
 
 /// What the path says of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dialect {
     pub api: Api,
     pub model: ModelPlace,
+    /// The request names no model by nature: if none is found, that is no mistake.
+    pub by_nature: Option<Access>,
+    /// Why a provider may read another API or another model from this path.
+    pub doubt: Option<&'static str>,
 }
 
-/// Where the model stands.
+/// Where the model is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelPlace {
-    /// In the path: it wins over the body. `None` if the segment is no UTF-8.
+    /// In the path: it wins over the body. `None` if the segment is not UTF-8.
     Path(Option<String>),
+    /// In the query, under this name.
+    Query(&'static str),
     /// In a body that is JSON unless it says it is multipart, whatever the content type.
     KnownBody,
     /// In a body that is what its content type says.
     AnyBody,
+    /// Nowhere: the body holds no model, and is not searched for one.
+    Nowhere,
 }
 
 /// How the bytes of the body are read.
@@ -41,33 +57,69 @@ const OPENAI: [&[&str]; 6] =
 
 /// Which bytes of the path (without its query) are the model, if the API keeps it there.
 #[must_use]
-pub fn model_in_path(path: &str) -> Option<Range<usize>> {
-    let segments: Vec<&str> = path.split('/').collect();
-    let segments = segments.as_slice();
-    let model = google_model(segments).or_else(|| bedrock_model(segments)).or_else(|| azure_model(segments))?;
-    // It is a part of the path: the distance between the two is its offset.
-    let start = (model.as_ptr() as usize).checked_sub(path.as_ptr() as usize)?;
-    Some(start..start + model.len())
+pub fn model_in_path(path: &str, method: &str) -> Option<Range<usize>> {
+    places::models(&segments(path), method).into_iter().find(|named| named.is_asked).map(|named| named.range)
 }
 
 impl Dialect {
-    /// Reads the path without its query. Anything may stand before the part that is the API's own.
+    /// Reads the path without its query; an empty method is one that is not known.
     #[must_use]
-    pub fn of(path: &str) -> Self {
-        let segments: Vec<&str> = path.split('/').collect();
-        let segments = segments.as_slice();
-        if let Some(model) = google_model(segments) {
-            return Self { api: Api::Google, model: ModelPlace::Path(owned(model)) };
+    pub fn of(path: &str, method: &str) -> Self {
+        let mut dialect = Self::plain(path, method);
+        if let Some(loose) = loose(path) {
+            let other = Self::plain(&loose.path, method);
+            if loose.has_dots {
+                dialect.doubt = Some("the path holds a segment that leads elsewhere, `.` or `..`");
+            } else if other.is_known() && (other.api, &other.model) != (dialect.api, &dialect.model) {
+                dialect.doubt = Some("the path can be read in two ways, which name the model in two places");
+            }
         }
-        if let Some(model) = bedrock_model(segments).or_else(|| azure_model(segments)) {
-            return Self { api: Api::OpenAi, model: ModelPlace::Path(owned(model)) };
+        dialect
+    }
+
+    /// Reads the path as it is written.
+    fn plain(path: &str, method: &str) -> Self {
+        let segments = segments(path);
+        let by_nature = by_nature::of(&segments, method);
+        let named = places::models(&segments, method);
+        let mut texts = named.iter().map(|named| places::text(path, named));
+        let first = texts.next();
+        let doubt = match &first {
+            Some(_) if named.iter().any(|named| !named.is_asked) => Some("the path names a model, and its API does not take the method"),
+            Some(first) if texts.any(|other| other != *first) => Some("the path names two models"),
+            _ => None,
+        };
+        let (api, model) = match named.iter().position(|named| named.is_asked) {
+            Some(at) => (named[at].api, ModelPlace::Path(places::text(path, &named[at]))),
+            None => Self::unnamed(&segments, by_nature),
+        };
+        Self { api, model, by_nature, doubt }
+    }
+
+    /// Where a path that names no model itself has it.
+    fn unnamed(segments: &[Segment<'_>], by_nature: Option<Access>) -> (Api, ModelPlace) {
+        let rest = after_v1(segments).unwrap_or_default();
+        let api = if rest.first().is_some_and(|segment| segment.is("messages")) { Api::Anthropic } else { Api::OpenAi };
+        let place = match by_nature {
+            Some(Access::Write) => ModelPlace::Nowhere,
+            Some(Access::Read) | None if is_known_body(rest) => ModelPlace::KnownBody,
+            Some(Access::Read) | None => realtime(segments).map_or(ModelPlace::AnyBody, ModelPlace::Query),
+        };
+        match segments {
+            _ if places::counts_tokens(segments) => (Api::Google, ModelPlace::KnownBody),
+            // Vertex speaks OpenAI's API, too.
+            [.., endpoints, _, chat, completions] if endpoints.is("endpoints") && chat.is("chat") && completions.is("completions") => {
+                (Api::OpenAi, ModelPlace::KnownBody)
+            }
+            _ => (api, place),
         }
-        match after_v1(segments) {
-            Some(["messages"] | ["messages", "count_tokens"]) => Self { api: Api::Anthropic, model: ModelPlace::KnownBody },
-            Some(["messages", ..]) => Self { api: Api::Anthropic, model: ModelPlace::AnyBody },
-            Some(["images" | "audio", _]) => Self { api: Api::OpenAi, model: ModelPlace::KnownBody },
-            Some(rest) if OPENAI.contains(&rest) => Self { api: Api::OpenAi, model: ModelPlace::KnownBody },
-            _ => Self { api: Api::OpenAi, model: ModelPlace::AnyBody },
+    }
+
+    /// True if the path is one of an API that takes a model.
+    fn is_known(&self) -> bool {
+        match self.model {
+            ModelPlace::Path(_) | ModelPlace::Query(_) | ModelPlace::KnownBody => true,
+            ModelPlace::AnyBody | ModelPlace::Nowhere => false,
         }
     }
 
@@ -75,7 +127,7 @@ impl Dialect {
     #[must_use]
     pub fn body_kind(&self, content_type: Option<&str>) -> BodyKind {
         let Some(content_type) = content_type else { return BodyKind::Json };
-        let media_type = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let media_type = content_type.split(';').next().unwrap_or_default().trim_matches([' ', '\t']).to_ascii_lowercase();
         if media_type == "multipart/form-data" {
             return boundary(content_type).map_or(BodyKind::Other, |boundary| BodyKind::Multipart { boundary });
         }
@@ -87,110 +139,32 @@ impl Dialect {
     }
 }
 
-fn owned(segment: &str) -> Option<String> {
-    decode(segment).filter(|model| !model.is_empty()).map(std::borrow::Cow::into_owned)
+/// What follows the last `v1` segment.
+fn after_v1<'a, 'b>(segments: &'b [Segment<'a>]) -> Option<&'b [Segment<'a>]> {
+    let at = segments.iter().rposition(|segment| segment.is("v1"))?;
+    segments.get(at + 1..)
 }
 
-/// Gemini and Vertex: `…/models/{model}:{verb}`. The last colon ends the model, since a verb has none.
-fn google_model<'a>(segments: &[&'a str]) -> Option<&'a str> {
-    match segments {
-        [.., "models", last] => last.rsplit_once(':').map(|(model, _)| model).filter(|model| !model.is_empty()),
-        _ => None,
+/// True for what follows `v1` where the body is known to hold the model.
+fn is_known_body(rest: &[Segment<'_>]) -> bool {
+    let reads = |words: &[&str]| rest.len() == words.len() && rest.iter().zip(words).all(|(segment, word)| segment.is(word));
+    match rest {
+        [first, _] if first.is_any(&["images", "audio"]) => true,
+        _ => reads(&["messages"]) || reads(&["messages", "count_tokens"]) || OPENAI.iter().any(|words| reads(words)),
     }
 }
 
-/// Bedrock: `…/model/{model}/{invoke,converse}*`.
-fn bedrock_model<'a>(segments: &[&'a str]) -> Option<&'a str> {
-    let [.., "model", model, verb] = segments else { return None };
-    ((verb.starts_with("invoke") || verb.starts_with("converse")) && !model.is_empty()).then_some(*model)
-}
-
-/// Azure: `…/openai/deployments/{model}/*`.
-fn azure_model<'a>(segments: &[&'a str]) -> Option<&'a str> {
-    segments
-        .windows(4)
-        .find(|window| window[..2] == ["openai", "deployments"])
-        .map(|window| window[2])
-        .filter(|model| !model.is_empty())
-}
-
-/// What follows the last `v1` segment.
-fn after_v1<'a, 'b>(segments: &'b [&'a str]) -> Option<&'b [&'a str]> {
-    let at = segments.iter().rposition(|segment| *segment == "v1")?;
-    segments.get(at + 1..)
+/// The parameter of the query that names the model of a realtime session, which is opened without a body.
+fn realtime(segments: &[Segment<'_>]) -> Option<&'static str> {
+    match segments {
+        [.., version, last] if last.is("realtime") && version.is("v1") => Some("model"),
+        [.., azure, last] if last.is("realtime") && azure.is("openai") => Some("deployment"),
+        _ => None,
+    }
 }
 
 /// The `boundary` parameter of a content type, quoted or not.
 fn boundary(content_type: &str) -> Option<String> {
     let (_, parameters) = content_type.split_once(';')?;
     super::multipart::parameter(parameters, "boundary").filter(|boundary| !boundary.is_empty() && boundary.len() <= 200)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn path_model(path: &str) -> Option<String> {
-        match Dialect::of(path).model {
-            ModelPlace::Path(model) => model,
-            ModelPlace::KnownBody | ModelPlace::AnyBody => None,
-        }
-    }
-
-    #[test]
-    fn path_dialects_name_their_model() {
-        for (path, model) in [
-            ("/v1beta/models/gemini-2.5-pro:generateContent", "gemini-2.5-pro"),
-            ("/x/v1/projects/p/locations/l/publishers/google/models/gemini%2Dpro:streamGenerateContent", "gemini-pro"),
-            ("/v1beta/models/a:b:generateContent", "a:b"),
-            ("/model/us.anthropic.claude-opus-4-1-20250805-v1:0/invoke", "us.anthropic.claude-opus-4-1-20250805-v1:0"),
-            ("/model/arn%3Aaws%3Abedrock%2Fx/converse-stream", "arn:aws:bedrock/x"),
-            ("/aws/model/m/invoke-with-response-stream", "m"),
-            ("/openai/deployments/gpt-4o/chat/completions", "gpt-4o"),
-            ("/eu/openai/deployments/gpt%204/embeddings", "gpt 4"),
-        ] {
-            assert_eq!(path_model(path).as_deref(), Some(model), "{path}");
-        }
-        for path in [
-            "/v1/models/gpt-4o",
-            "/model/x/list",
-            "/openai/deployments/gpt-4o",
-            "/openai/deployments//chat",
-            "/v1/chat/completions",
-        ] {
-            assert_eq!(path_model(path), None, "{path}");
-        }
-    }
-
-    #[test]
-    fn the_path_gives_a_rejection_its_shape() {
-        for (path, api) in [
-            ("/v1/chat/completions", Api::OpenAi),
-            ("/anthropic/v1/messages", Api::Anthropic),
-            ("/v1/messages/count_tokens", Api::Anthropic),
-            ("/v1/messages/batches", Api::Anthropic),
-            ("/v1beta/models/g:countTokens", Api::Google),
-            ("/", Api::OpenAi),
-        ] {
-            assert_eq!(Dialect::of(path).api, api, "{path}");
-        }
-    }
-
-    #[test]
-    fn known_paths_are_json_unless_multipart_and_others_are_what_they_say() {
-        let multipart = BodyKind::Multipart { boundary: "a b".to_owned() };
-        for (path, content_type, kind) in [
-            ("/v1/chat/completions", None, BodyKind::Json),
-            ("/v1/chat/completions", Some("application/x-www-form-urlencoded"), BodyKind::Json),
-            ("/v1/audio/transcriptions", Some("Multipart/Form-Data; charset=x; boundary=\"a b\""), multipart),
-            ("/v1/images/edits", Some("multipart/form-data"), BodyKind::Other),
-            ("/custom", Some("application/json; charset=utf-8"), BodyKind::Json),
-            ("/custom", Some("application/vnd.api+json"), BodyKind::Json),
-            ("/custom", Some("application/x-www-form-urlencoded"), BodyKind::Form),
-            ("/custom", Some("text/plain"), BodyKind::Other),
-            ("/custom", None, BodyKind::Json),
-        ] {
-            assert_eq!(Dialect::of(path).body_kind(content_type), kind, "{path} {content_type:?}");
-        }
-    }
 }
