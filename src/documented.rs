@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::extract::dialect::{Dialect, ModelPlace};
+use crate::extract::path::split_target;
 use crate::extract::reader::{Needs, Reader};
 use crate::extract::request::Request;
 use crate::extract::source::Plan;
@@ -105,15 +106,21 @@ fn paths_name_their_model_where_the_page_says_with_and_without_a_prefix() {
     let rows = table("`dialect: auto`", "API");
     assert!(rows.len() > 20);
     for row in rows {
-        let path = String::from_utf8(bytes(&row[1])).unwrap().replace("{model}", "m%3A1");
+        let target = String::from_utf8(bytes(&row[1])).unwrap().replace("{model}", "m%3A1");
+        let path = split_target(&target).0;
         for prefix in ["", "/team-a", "/eu/v1/openai"] {
-            let place = match Dialect::of(&format!("{prefix}{path}")).model {
+            let place = match Dialect::of(&format!("{prefix}{path}"), "POST").model {
                 ModelPlace::Path(model) => {
                     assert_eq!(model.as_deref(), Some("m:1"), "{prefix}{path}");
                     "the path"
                 }
                 ModelPlace::KnownBody => "the body",
                 ModelPlace::AnyBody => "what the content type says",
+                ModelPlace::Query(name) => {
+                    assert!(row[1].contains(&format!("?{name}=")), "{row:?}");
+                    "the query"
+                }
+                ModelPlace::Nowhere => "nowhere",
             };
             assert_eq!(place, row[2], "{prefix}{path}");
         }

@@ -9,7 +9,7 @@ mod tests;
 
 use std::ops::Range;
 
-use super::path::segments::{Segment, loose, segments};
+use super::path::segments::{DOTS, Segment, TWO_WAYS, loose, segments};
 use super::{Access, Api};
 
 pub use by_nature::{TABLE, VERSIONS};
@@ -69,9 +69,9 @@ impl Dialect {
         if let Some(loose) = loose(path) {
             let other = Self::plain(&loose.path, method);
             if loose.has_dots {
-                dialect.doubt = Some("the path holds a segment that leads elsewhere, `.` or `..`");
+                dialect.doubt = Some(DOTS);
             } else if other.is_known() && (other.api, &other.model) != (dialect.api, &dialect.model) {
-                dialect.doubt = Some("the path can be read in two ways, which name the model in two places");
+                dialect.doubt = Some(TWO_WAYS);
             }
         }
         dialect
@@ -85,7 +85,9 @@ impl Dialect {
         let mut texts = named.iter().map(|named| places::text(path, named));
         let first = texts.next();
         let doubt = match &first {
-            Some(_) if named.iter().any(|named| !named.is_asked) => Some("the path names a model, and its API does not take the method"),
+            Some(_) if named.iter().any(|named| !named.is_asked) => {
+                Some("the path names a model, and its API does not take the method")
+            }
             Some(first) if texts.any(|other| other != *first) => Some("the path names two models"),
             _ => None,
         };
@@ -108,7 +110,9 @@ impl Dialect {
         match segments {
             _ if places::counts_tokens(segments) => (Api::Google, ModelPlace::KnownBody),
             // Vertex speaks OpenAI's API, too.
-            [.., endpoints, _, chat, completions] if endpoints.is("endpoints") && chat.is("chat") && completions.is("completions") => {
+            [.., endpoints, _, chat, completions]
+                if endpoints.is("endpoints") && chat.is("chat") && completions.is("completions") =>
+            {
                 (Api::OpenAi, ModelPlace::KnownBody)
             }
             _ => (api, place),

@@ -3,9 +3,12 @@
 
 use sha2::{Digest, Sha256};
 
-use super::path::{Disagreement, pair, split_target};
+use super::path::{Disagreement, is_ambiguous, pair, split_target};
 use super::source::Source;
 use super::{Found, TenantClaim};
+
+/// What HTTP lets stand around the value of a header (RFC 9110); any other blank is a part of the value.
+const BLANK: [char; 2] = [' ', '\t'];
 
 /// What a request's head can be asked for.
 pub trait Head {
@@ -19,12 +22,17 @@ pub trait Head {
 
 /// The one value of a header: `Unusable` if it stands several times with different values or is no UTF-8.
 pub fn header(head: &impl Head, name: &str) -> Found<String> {
-    agreed(head.header(name).map(|value| std::str::from_utf8(value).ok().map(|text| text.trim().to_owned())))
+    agreed(head.header(name).map(|value| std::str::from_utf8(value).ok().map(|text| text.trim_matches(BLANK).to_owned())))
 }
 
 /// The `:path` header, query included; empty if there is none.
 pub fn target(head: &impl Head) -> &str {
     head.header(":path").next().and_then(|value| std::str::from_utf8(value).ok()).unwrap_or_default()
+}
+
+/// The method; empty if there is none.
+pub fn method(head: &impl Head) -> &str {
+    head.header(":method").next().and_then(|value| std::str::from_utf8(value).ok()).unwrap_or_default()
 }
 
 /// What the source says, for sources that need no body; body sources say nothing.
@@ -45,6 +53,16 @@ pub fn find(head: &impl Head, source: &Source) -> Found<String> {
             other => other,
         },
         Source::Dialect | Source::Body(_) | Source::Multipart(_) | Source::Form(_) => Found::Nothing,
+    }
+}
+
+/// Why a provider may read another value than [`find`] from the same place.
+pub fn doubt(head: &impl Head, source: &Source) -> Option<&'static str> {
+    let (path, query) = split_target(target(head));
+    match source {
+        Source::Path(template) => template.doubt(path),
+        Source::Query(name) => is_ambiguous(query, name).then_some("the query can be read in two ways"),
+        _ => None,
     }
 }
 
@@ -75,23 +93,31 @@ fn agreed(values: impl Iterator<Item = Option<String>>) -> Found<String> {
     found
 }
 
+/// The values of one cookie; `None` for one that is not UTF-8.
 fn cookies<'a>(header: &'a [u8], name: &'a str) -> impl Iterator<Item = Option<String>> {
     header.split(|byte| *byte == b';').filter_map(move |pair| {
         let at = pair.iter().position(|byte| *byte == b'=')?;
-        (pair[..at].trim_ascii() == name.as_bytes()).then(|| {
-            let value = std::str::from_utf8(pair[at + 1..].trim_ascii()).ok()?;
+        (trimmed(&pair[..at]) == name.as_bytes()).then(|| {
+            let value = std::str::from_utf8(trimmed(&pair[at + 1..])).ok()?;
             let quoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
             Some(quoted.unwrap_or(value).to_owned())
         })
     })
 }
 
+fn trimmed(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
 fn strip_scheme<'a>(value: &'a str, scheme: &str) -> Option<&'a str> {
     if scheme.is_empty() {
         return Some(value);
     }
-    let (first, rest) = value.split_once([' ', '\t'])?;
-    first.eq_ignore_ascii_case(scheme).then(|| rest.trim())
+    let (first, rest) = value.split_once(BLANK)?;
+    first.eq_ignore_ascii_case(scheme).then(|| rest.trim_matches(BLANK))
 }
 
 #[cfg(test)]

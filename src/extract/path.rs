@@ -48,6 +48,18 @@ pub fn pair(pairs: &str, name: &str) -> Result<Option<String>, Disagreement> {
     Ok(found.filter(|value| !value.is_empty()))
 }
 
+/// True if a lenient parser finds another value: it takes `;` for `&`, `Model` and `model[]` for `model`.
+#[must_use]
+pub fn is_ambiguous(pairs: &str, name: &str) -> bool {
+    let Ok(read) = pair(pairs, name) else { return false };
+    pairs.split(['&', ';']).any(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let key = percent_decode_str(key).decode_utf8_lossy().replace('+', " ");
+        let key = key.trim().split('[').next().unwrap_or_default();
+        key.eq_ignore_ascii_case(name) && !value.is_empty() && decode_form(value) != read
+    })
+}
+
 /// Values that contradict each other, or that are no text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Disagreement;
@@ -64,6 +76,25 @@ mod tests {
         assert_eq!(pair("model=a&model=b", "model"), Err(Disagreement));
         assert_eq!(pair("model=&x", "model"), Ok(None));
         assert_eq!(pair("model=%ff", "model"), Err(Disagreement));
+    }
+
+    #[test]
+    fn a_query_that_a_lenient_parser_reads_in_another_way_is_ambiguous() {
+        for (pairs, expected) in [
+            ("model=a&x=1;y=2", false),
+            ("model=a;model=b", true),
+            ("x=1;model=b", true),
+            ("model=a&Model=b", true),
+            ("MODEL=b", true),
+            ("model=a&model[]=b", true),
+            ("model%5B0%5D=b", true),
+            ("model=a&+model=b", true),
+            ("model=a&Model=a", false),
+            ("model=a&models=b", false),
+            ("model=&model=a", false),
+        ] {
+            assert_eq!(is_ambiguous(pairs, "model"), expected, "{pairs}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::Found;
-use super::dialect::{self, BodyKind, Dialect};
+use super::dialect::{self, BodyKind, Dialect, ModelPlace};
 use super::head::{self, Head};
 use super::json::{Malformed, Scanner, Slot};
 use super::multipart;
@@ -36,16 +36,18 @@ impl Place {
     /// Reads the head of a request for this path (without its query), which may have another one by now.
     #[must_use]
     pub fn of(path: &str, head: &impl Head) -> Self {
-        if let Some(range) = dialect::model_in_path(path) {
+        let method = head::method(head);
+        if let Some(range) = dialect::model_in_path(path, method) {
             let model = path.get(range.clone()).and_then(decode);
             return model.map_or(Self::Nowhere, |model| Self::Path(range, model.into_owned()));
         }
-        let dialect = Dialect::of(path);
+        let dialect = Dialect::of(path, method);
         let kind = match head::header(head, "content-type") {
             Found::Value(content_type) => dialect.body_kind(Some(&content_type)),
             Found::Nothing => dialect.body_kind(None),
             Found::Unusable => BodyKind::Other,
         };
+        let kind = if dialect.model == ModelPlace::Nowhere { BodyKind::Other } else { kind };
         let is_plain = match head::header(head, "content-encoding") {
             Found::Value(encoding) => encoding.eq_ignore_ascii_case("identity"),
             Found::Nothing => true,

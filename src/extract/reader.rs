@@ -63,15 +63,16 @@ impl Reader {
     #[must_use]
     pub fn new(head: &impl Head, plan: &Plan, needs: Needs, limits: &Limits) -> Self {
         let path = split_target(head::target(head)).0;
-        let dialect = Dialect::of(path);
+        let dialect = Dialect::of(path, head::method(head));
         let kind = match head::header(head, "content-type") {
             Found::Value(content_type) => dialect.body_kind(Some(&content_type)),
             Found::Nothing => dialect.body_kind(None),
             Found::Unusable => BodyKind::Other,
         };
-        let mut wanted = Wanted { kind: &kind, pointers: Vec::new(), names: Vec::new() };
+        let mut wanted = Wanted { kind: &kind, pointers: Vec::new(), names: Vec::new(), doubt: None };
         let model = wanted.field(head, &plan.model, &dialect, true);
         let tenant = if needs.tenant { wanted.field(head, &plan.tenant, &dialect, true) } else { Field::default() };
+        let doubt = wanted.doubt.take().map(Trouble::Malformed);
         // A body is not searched for what nobody waits for: a session that stands twice must not refuse a request.
         let session = wanted.field(head, &plan.session, &dialect, needs.session);
         let nothing_awaited = model.candidates.is_empty()
@@ -95,7 +96,7 @@ impl Reader {
             session_scan: limits.session_scan,
             rest_known_at: None,
             trouble: None,
-            doubt: None,
+            doubt,
             ended: false,
         };
         if matches!(reader.body, Body::Unreadable(_)) && reader.reads_for_the_session_alone() {

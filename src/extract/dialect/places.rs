@@ -41,14 +41,8 @@ const VERBS: [&str; 26] = [
 ];
 
 /// What Bedrock can be asked to do with a model: `/model/{model}/{operation}`.
-const OPERATIONS: [&str; 6] = [
-    "invoke",
-    "invoke-with-response-stream",
-    "invoke-with-bidirectional-stream",
-    "converse",
-    "converse-stream",
-    "count-tokens",
-];
+const OPERATIONS: [&str; 6] =
+    ["invoke", "invoke-with-response-stream", "invoke-with-bidirectional-stream", "converse", "converse-stream", "count-tokens"];
 
 /// A model in a path.
 #[derive(Debug, Clone, PartialEq, Eq)]

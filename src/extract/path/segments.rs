@@ -81,6 +81,11 @@ pub struct Loose {
     pub has_dots: bool,
 }
 
+/// Why a path with dot segments is doubtful.
+pub const DOTS: &str = "the path holds a segment that leads elsewhere, `.` or `..`";
+/// Why a path is doubtful that its lenient reading changes.
+pub const TWO_WAYS: &str = "the path can be read in two ways";
+
 /// How often a path is decoded at most: each proxy on the way may do it once.
 const ROUNDS: usize = 4;
 
@@ -121,12 +126,10 @@ mod tests {
     #[test]
     fn a_segment_is_a_word_in_any_spelling() {
         let found = segments("//a%2Db/%4dodels//%ff/x%2fy/");
-        assert_eq!(found.iter().map(|segment| segment.text.as_deref()).collect::<Vec<_>>(), [
-            Some("a-b"),
-            Some("Models"),
-            None,
-            Some("x/y")
-        ]);
+        assert_eq!(
+            found.iter().map(|segment| segment.text.as_deref()).collect::<Vec<_>>(),
+            [Some("a-b"), Some("Models"), None, Some("x/y")]
+        );
         assert!(found[1].is("models") && !found[0].is("models") && !found[2].is("\u{fffd}"));
         assert_eq!(found[1].raw, &"//a%2Db/%4dodels//%ff/x%2fy/"[found[1].range.clone()]);
     }

@@ -67,6 +67,18 @@ impl Template {
         decode(path.get(range)?).map(std::borrow::Cow::into_owned)
     }
 
+    /// Why a provider may read another value from this path, or one where none is read here.
+    #[must_use]
+    pub fn doubt(&self, path: &str) -> Option<&'static str> {
+        let loose = segments::loose(path)?;
+        let read = self.capture(path);
+        match self.capture(&loose.path) {
+            _ if loose.has_dots => Some(segments::DOTS),
+            Some(other) if read.as_deref() != Some(other.as_str()) => Some(segments::TWO_WAYS),
+            _ => None,
+        }
+    }
+
     /// Where in the path the value is, as sent; never empty.
     #[must_use]
     pub fn place(&self, path: &str) -> Option<Range<usize>> {
@@ -132,6 +144,24 @@ mod tests {
             ("/m/{model}", "/m/%ff", None),
         ] {
             assert_eq!(Template::parse(template).unwrap().capture(path).as_deref(), expected, "{template} on {path}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_a_provider_may_read_in_another_way_is_doubtful() {
+        let template = Template::parse("/t/{tenant}/**").unwrap();
+        for (path, is_doubtful) in [
+            ("/t/acme/x", false),
+            ("/t/a%2Fb/x", true),
+            ("/t/acme/x%2Fy", false),
+            ("/t/acme/../other/x", true),
+            ("/x/..%2Ft/acme", true),
+            ("/t%2Facme/x", true),
+            ("/other%2Fx", false),
+            ("/t/%2561/x", true),
+            ("/T//acme/", false),
+        ] {
+            assert_eq!(template.doubt(path).is_some(), is_doubtful, "{path}");
         }
     }
 

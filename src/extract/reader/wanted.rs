@@ -19,14 +19,19 @@ pub(super) struct Wanted<'a> {
     pub(super) kind: &'a BodyKind,
     pub(super) pointers: Vec<Pointer>,
     pub(super) names: Vec<String>,
+    /// Why a provider may read the head in another way, of the sources that were looked at for the model or the tenant.
+    pub(super) doubt: Option<&'static str>,
 }
 
 impl Wanted<'_> {
     pub(super) fn field(&mut self, head: &impl Head, sources: &[Source], dialect: &Dialect, in_body: bool) -> Field {
         let mut field = Field::default();
         for (index, source) in sources.iter().enumerate() {
+            let doubt = if *source == Source::Dialect { dialect.doubt } else { head::doubt(head, source) };
+            self.doubt = self.doubt.or(doubt);
             let found = match (source, &dialect.model) {
                 (Source::Dialect, ModelPlace::Path(model)) => model.clone().map_or(Found::Unusable, Found::Value),
+                (Source::Dialect, ModelPlace::Query(name)) => head::find(head, &Source::Query((*name).to_owned())),
                 _ => head::find(head, source),
             };
             if found != Found::Nothing {
@@ -35,7 +40,11 @@ impl Wanted<'_> {
                 field.source = Some(source.clone());
                 break;
             }
-            if in_body && let Some(slot) = self.slot(source) {
+            let holds_none = *source == Source::Dialect && dialect.model == ModelPlace::Nowhere;
+            if in_body
+                && !holds_none
+                && let Some(slot) = self.slot(source)
+            {
                 field.candidates.push((slot, index));
             }
         }
