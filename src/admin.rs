@@ -1,8 +1,10 @@
-//! The admin address: what an operator, a probe and Prometheus may ask of a running Cascade. Everything is JSON but `/metrics`,
-//! `/livez` and `/readyz`. It shows what is there and decides nothing; no answer holds an API key, hashed or not.
+//! The admin address: what an operator, a probe and Prometheus may ask of a running Cascade. Everything is JSON (text where
+//! `?format=text` asks for it) but `/metrics`, `/livez` and `/readyz`. It shows what is there and decides nothing; no answer holds an API key, hashed or not.
 
+mod answer;
 mod catalog;
 mod clusters;
+mod entrance;
 mod error;
 mod explain;
 mod probes;
@@ -12,11 +14,12 @@ use std::sync::Arc;
 use axum::extract::DefaultBodyLimit;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
-use axum::response::{IntoResponse, Json, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Router, middleware};
 use serde_json::json;
 
+pub use self::entrance::Entrance;
 use self::error::{Problem, no_store};
 use crate::explain::Rules;
 use crate::feedback::Monitor;
@@ -71,18 +74,23 @@ impl State {
 /// A path, what it is for, and who answers.
 type Endpoint = (&'static str, &'static str, MethodRouter<State>);
 
+/// Whoever may only probe learns nothing of tenants, sources and errors.
 fn probe_endpoints() -> Vec<Endpoint> {
     vec![
         ("/livez", "GET: the process answers", get(probes::livez)),
         ("/readyz", "GET: 200 if requests should come here, else 503", get(probes::readyz)),
-        ("/healthz", "GET: as /readyz, with the reasons", get(probes::healthz)),
-        ("/metrics", "GET: Prometheus text", get(probes::metrics)),
+        ("/healthz", "GET: as /readyz, in JSON", get(probes::healthz)),
+        ("/metrics", "GET: Prometheus text, without the series of tenants", get(probes::metrics_without_tenants)),
     ]
 }
 
 fn admin_endpoints() -> Vec<Endpoint> {
     vec![
-        ("/catalog", "GET: the catalog in use, compiled", get(catalog::compiled)),
+        ("/livez", "GET: the process answers", get(probes::livez)),
+        ("/readyz", "GET: 200 if requests should come here, else 503", get(probes::readyz)),
+        ("/healthz", "GET: as /readyz, with the reasons", get(probes::details)),
+        ("/metrics", "GET: Prometheus text", get(probes::metrics)),
+        ("/catalog", "GET: the catalog in use, compiled; ?tenant= and ?model= show one", get(catalog::compiled)),
         ("/catalog/status", "GET: revision, source, last error", get(catalog::status)),
         ("/explain", "POST: what would be decided for a request, and why", post(explain::explain)),
         ("/clusters", "GET: the clusters of the catalog, what cools, why and until when", get(clusters::list)),
@@ -91,12 +99,12 @@ fn admin_endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// Everything.
-pub fn routes(state: State) -> Router {
-    build(probe_endpoints().into_iter().chain(admin_endpoints()).collect(), state)
+/// Everything, for whoever may ask.
+pub fn routes(state: State, entrance: Entrance) -> Router {
+    build(admin_endpoints(), state).layer(middleware::from_fn_with_state(entrance, entrance::admit))
 }
 
-/// For the probe address: nothing that changes anything or shows the catalog.
+/// For the probe address: nothing that changes anything or shows the catalog, under whatever host.
 pub fn probe_routes(state: State) -> Router {
     build(probe_endpoints(), state)
 }
@@ -110,7 +118,7 @@ fn build(endpoints: Vec<Endpoint>, state: State) -> Router {
     }
     let root = index.clone();
     router
-        .route("/", get(async move || Json(json!({"endpoints": listed(&root)}))))
+        .route("/", get(async move || answer::json(&json!({"endpoints": listed(&root)}))))
         .fallback(async move |request: Request| not_found(&request, &index))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::map_response(no_store))
@@ -124,7 +132,7 @@ fn listed(index: &[(&str, &str)]) -> serde_json::Map<String, serde_json::Value> 
 fn not_found(request: &Request, index: &[(&str, &str)]) -> Response {
     let message = format!("there is nothing at {}", request.uri().path());
     let body = json!({"error": message, "hint": "these are the endpoints of this address", "endpoints": listed(index)});
-    (StatusCode::NOT_FOUND, Json(body)).into_response()
+    (StatusCode::NOT_FOUND, answer::json(&body)).into_response()
 }
 
 fn wrong_method(request: &Request, allowed: &'static str) -> Response {

@@ -3,16 +3,19 @@
 
 mod connection;
 mod dealer;
+mod greeting;
 mod health;
 mod http;
 mod listener;
 pub mod phase;
+mod room;
 mod routes;
 mod signal;
 mod worker;
 
 use std::fmt;
 use std::io;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,14 +24,15 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{info, warn};
 
-use self::dealer::deal_connections;
+use self::dealer::Dealer;
 pub use self::listener::Listener;
 use self::phase::{Phase, Readiness};
+pub use self::room::Room;
 pub use self::routes::Processor;
-use self::routes::Routes;
+use self::routes::{Door, Routes};
 pub use self::signal::Signals;
 use self::worker::{Shared, Worker};
-use crate::admin::{self, Changes};
+use crate::admin::{self, Changes, Entrance};
 use crate::catalog::store::Store;
 use crate::feedback::{AccessLog, Monitor};
 use crate::pipeline::affinity::Affinity;
@@ -46,6 +50,8 @@ const GRACE: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Listeners {
     listen: Listener,
+    /// `feedback.listen`.
+    log: Option<Listener>,
     admin: Listener,
     probe: Option<Listener>,
 }
@@ -92,12 +98,16 @@ impl Listeners {
             bound.map_err(|error| ServeError::Bind { setting, address: address.clone(), error })
         };
         let listen = bind("listen", &settings.listen).await?;
+        let log = match settings.feedback.listen.as_ref().filter(|_| settings.feedback.enabled) {
+            Some(address) => Some(bind("feedback.listen", address).await?),
+            None => None,
+        };
         let admin = bind("admin", &settings.admin).await?;
         let probe = match &settings.probe {
             Some(address) => Some(bind("probe", address).await?),
             None => None,
         };
-        Ok(Self { listen, admin, probe })
+        Ok(Self { listen, log, admin, probe })
     }
 }
 
@@ -122,22 +132,28 @@ pub struct Parts<P> {
 /// The admin side of a server, running; the gRPC side can be started.
 pub struct Server<P> {
     parts: Parts<P>,
-    listen: Listener,
+    doors: Vec<(Listener, Door)>,
     phase: watch::Sender<Phase>,
     readiness: Readiness,
     admin: JoinSet<io::Result<()>>,
+    /// People and scrapers must not keep anybody else waiting, nor each other's probes.
+    rooms: Vec<Room>,
 }
 
 impl<P: Processor> Server<P> {
     /// Starts to answer on the admin and probe addresses: not ready, and able to say why.
-    #[must_use]
-    pub fn start(listeners: Listeners, parts: Parts<P>) -> Self {
+    ///
+    /// # Errors
+    /// The system gives no thread or no event queue.
+    pub fn start(listeners: Listeners, parts: Parts<P>) -> io::Result<Self> {
         let phase = watch::channel(Phase::Serving).0;
         let readiness = Readiness { store: parts.store.clone(), phase: phase.subscribe() };
         let Parts { settings, keys, metrics, affinity, monitor, admin_tokens, .. } = &parts;
         let (rules, readiness_seen) = (settings.rules(), readiness.clone());
         let state = admin::State::new(rules, keys.clone(), metrics.clone(), affinity.clone(), readiness_seen, monitor.clone());
-        let Listeners { listen, admin, probe } = listeners;
+        let Listeners { listen, log, admin, probe } = listeners;
+        let main = if log.is_some() { Door::Requests } else { Door::Both };
+        let doors = iter::once((listen, main)).chain(log.map(|log| (log, Door::Log))).collect();
         info!(admin = admin.shown(), "listening for admin on {}", admin.shown());
         let mut tasks = JoinSet::new();
         let changes = match admin_tokens {
@@ -145,13 +161,18 @@ impl<P: Processor> Server<P> {
             None if admin.is_local() => Changes::Anyone,
             None => Changes::Nobody,
         };
-        let full = state.clone().open_to(changes);
-        tasks.spawn(http::serve(admin, admin::routes(full), phase.subscribe()));
+        let entrance = Entrance::new(admin.tcp_address().is_some(), settings.admin_hosts());
+        let routes = admin::routes(state.clone().open_to(changes), entrance);
+        let room = Room::open("admin")?;
+        tasks.spawn_on(http::serve(admin, routes, phase.subscribe()), room.handle());
+        let mut rooms = vec![room];
         if let Some(probe) = probe {
             info!(probe = probe.shown(), "listening for probes on {}", probe.shown());
-            tasks.spawn(http::serve(probe, admin::probe_routes(state), phase.subscribe()));
+            let room = Room::open("probe")?;
+            tasks.spawn_on(http::serve(probe, admin::probe_routes(state), phase.subscribe()), room.handle());
+            rooms.push(room);
         }
-        Self { parts, listen, phase, readiness, admin: tasks }
+        Ok(Self { parts, doors, phase, readiness, admin: tasks, rooms })
     }
 
     /// Serves gRPC until a signal says to stop or something breaks, then drains and joins all it started.
@@ -162,13 +183,12 @@ impl<P: Processor> Server<P> {
         let (health, reporter) = health::service().await;
         let health_task = tokio::spawn(health::follow(reporter, self.readiness.clone()));
         let (workers, mut ended) = self.start_workers(&health).map_err(ServeError::Start)?;
-        info!(listen = self.listen.shown(), workers = workers.len(), "listening for ext_proc on {}", self.listen.shown());
         let workers = Arc::new(workers);
-        let mut dealing = tokio::spawn(deal_connections(self.listen, workers.clone(), self.phase.subscribe()));
+        let mut dealing = self.deal(&workers).map_err(ServeError::Start)?;
 
         let died = tokio::select! {
             () = signals.next() => None,
-            result = &mut dealing => Some(format!("the ext_proc listener died: {}", outcome(&result))),
+            Some(result) = dealing.join_next() => Some(format!("the ext_proc listener died: {}", outcome(&result))),
             Some(result) = self.admin.join_next() => Some(format!("the admin listener died: {}", outcome(&result))),
             Some(_) = ended.join_next() => Some("a worker thread ended on its own".to_owned()),
         };
@@ -187,15 +207,35 @@ impl<P: Processor> Server<P> {
             warn!("told to stop again: open streams are cut");
             return Ok(result);
         }
-        let _ = (dealing.await, health_task.await);
+        while dealing.join_next().await.is_some() {}
+        let _ = health_task.await;
         if timeout(GRACE, async { while ended.join_next().await.is_some() {} }).await.is_ok() {
             for worker in Arc::into_inner(workers).unwrap_or_default() {
                 let _ = worker.join();
             }
         }
         let _ = timeout(GRACE, async { while self.admin.join_next().await.is_some() {} }).await;
+        drop(self.rooms);
         info!("stopped");
         Ok(result)
+    }
+
+    /// Starts to accept. Says who could do so who should not.
+    fn deal(&mut self, workers: &Arc<Vec<Worker>>) -> io::Result<JoinSet<io::Result<()>>> {
+        let Parts { settings, metrics, feedback, .. } = &self.parts;
+        let max_connections = settings.server.max_connections;
+        let dealer = Dealer { workers: Arc::clone(workers), metrics: Arc::clone(metrics), max_connections };
+        let mut dealing = JoinSet::new();
+        for (listener, door) in std::mem::take(&mut self.doors) {
+            let (listen, workers) = (listener.shown(), workers.len());
+            match door {
+                Door::Both | Door::Requests => info!(listen, workers, "listening for ext_proc on {listen}"),
+                Door::Log => info!(listen, workers, "listening for the access log on {listen}"),
+            }
+            warn_if_open(&listener, door, feedback.is_some());
+            dealing.spawn(dealer.clone().deal(listener.open()?, door, self.phase.subscribe()));
+        }
+        Ok(dealing)
     }
 
     fn start_workers(&self, health: &health::Service) -> io::Result<(Vec<Worker>, JoinSet<()>)> {
@@ -208,7 +248,8 @@ impl<P: Processor> Server<P> {
         let (mut workers, mut ended) = (Vec::new(), JoinSet::new());
         for index in 0..std::thread::available_parallelism()?.get() {
             let Parts { processor, feedback, .. } = &self.parts;
-            let routes = Routes { processor: processor.clone(), feedback: feedback.clone(), health: health.clone() };
+            let routes =
+                Routes { door: Door::Both, processor: processor.clone(), feedback: feedback.clone(), health: health.clone() };
             let (worker, end) = Worker::start(index, routes, shared.clone())?;
             workers.push(worker);
             ended.spawn(async {
@@ -238,6 +279,31 @@ async fn drain<P>(phase: &watch::Sender<Phase>, parts: &Parts<P>, was_ready: boo
             streams = parts.metrics.streams_in_flight(),
             "the drain is over: streams that are still open are cut (server.drain)"
         );
+    }
+}
+
+/// gRPC is not encrypted and asks nobody who they are.
+fn warn_if_open(listener: &Listener, door: Door, feedback: bool) {
+    if listener.is_local() {
+        return;
+    }
+    let address = listener.shown();
+    match door {
+        Door::Both if feedback => warn!(
+            address,
+            "anyone who reaches {address} can ask for decisions, and send log entries that cool clusters: there is no TLS. Let a \
+             network policy admit Envoy alone, or use a Unix socket; `feedback.listen` gives the access log an address of its own"
+        ),
+        Door::Both | Door::Requests => warn!(
+            address,
+            "anyone who reaches {address} can ask for decisions: there is no TLS. Let a network policy admit Envoy alone, or use a \
+             Unix socket"
+        ),
+        Door::Log => warn!(
+            address,
+            "anyone who reaches {address} (feedback.listen) can send log entries that cool clusters: there is no TLS. Let a network \
+             policy admit Envoy alone, or use a Unix socket"
+        ),
     }
 }
 

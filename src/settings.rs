@@ -29,6 +29,8 @@ pub const MIB: u64 = 1024 * 1024;
 pub struct Settings {
     pub listen: Address,
     pub admin: Address,
+    /// Names of hosts under which `admin` may be asked, beside IP addresses and the name in `admin` itself.
+    pub admin_hosts: Vec<String>,
     /// A second address with the probes and metrics only.
     pub probe: Option<Address>,
     pub catalog: CatalogSettings,
@@ -80,6 +82,16 @@ pub struct Extract {
 }
 
 impl Settings {
+    /// The names under which the admin address may be asked: those of the settings, and the one that it was given by.
+    #[must_use]
+    pub fn admin_hosts(&self) -> Vec<String> {
+        let own = match &self.admin {
+            Address::Tcp(address) => address.rsplit_once(':').map(|(host, _)| host.to_owned()),
+            Address::Unix(_) => None,
+        };
+        self.admin_hosts.iter().cloned().chain(own).collect()
+    }
+
     /// How requests are read and judged, besides the catalog.
     #[must_use]
     pub fn rules(&self) -> Rules {
@@ -146,6 +158,8 @@ pub struct Limits {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Feedback {
     pub enabled: bool,
+    /// An address for the access log alone; `None`: it comes to `listen`.
+    pub listen: Option<Address>,
     /// Entries of other logs are not ours.
     pub log_name: String,
     /// Statuses that count as failures.
@@ -168,6 +182,7 @@ impl Default for Feedback {
     fn default() -> Self {
         Self {
             enabled: false,
+            listen: None,
             log_name: "cascade".to_owned(),
             statuses: vec![429, 500, 502, 503, 504, 529],
             cooling: health::Policy::default(),
@@ -180,8 +195,16 @@ impl Default for Feedback {
 pub struct Server {
     /// How long streams may go on after SIGTERM.
     pub drain: Duration,
+    /// gRPC connections of all addresses together.
+    pub max_connections: usize,
     pub max_concurrent_streams: u32,
     pub max_message: u64,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self { drain: Duration::from_secs(10), max_connections: 10_000, max_concurrent_streams: 1024, max_message: 64 * MIB }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -202,6 +225,7 @@ impl Default for Settings {
         Self {
             listen: Address::Tcp("127.0.0.1:50051".to_owned()),
             admin: Address::Tcp("127.0.0.1:9091".to_owned()),
+            admin_hosts: vec!["localhost".to_owned()],
             probe: None,
             catalog: CatalogSettings {
                 source: "catalogs/quickstart".to_owned(),
@@ -217,7 +241,7 @@ impl Default for Settings {
             limits: Limits::default(),
             session: Session::default(),
             feedback: Feedback::default(),
-            server: Server { drain: Duration::from_secs(10), max_concurrent_streams: 1024, max_message: 64 * MIB },
+            server: Server::default(),
             secret_file: None,
             admin_token_file: None,
             telemetry: Telemetry { log: "info".to_owned(), log_format: LogFormat::Text },

@@ -97,6 +97,7 @@ const WALLS: &[(&str, &[&str])] = &[
         "admin",
         &[
             "catalog",
+            "document",
             "explain",
             "extract",
             "feedback",

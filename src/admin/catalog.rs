@@ -2,10 +2,12 @@
 //! out, hashes included.
 
 use axum::extract::State as Given;
-use axum::response::{IntoResponse, Json, Response};
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
 use super::State;
+use super::answer::Parameters;
 use super::error::Problem;
 use crate::catalog::pattern::Pattern;
 use crate::catalog::snapshot::{
@@ -13,10 +15,14 @@ use crate::catalog::snapshot::{
     UnknownModelPolicy,
 };
 use crate::catalog::store::Status;
+use crate::document::suggest::nearest;
 use crate::telemetry::time::rfc3339;
 
-pub(super) async fn status(Given(state): Given<State>) -> Json<Value> {
-    Json(status_json(&state.readiness.store.status()))
+pub(super) async fn status(Given(state): Given<State>, uri: Uri) -> Response {
+    match Parameters::read(&uri, &[]) {
+        Ok(parameters) => parameters.format().answer(&status_json(&state.readiness.store.status())),
+        Err(problem) => problem.into_response(),
+    }
 }
 
 pub(super) fn status_json(status: &Status) -> Value {
@@ -32,26 +38,53 @@ pub(super) fn status_json(status: &Status) -> Value {
 }
 
 /// Written on a thread that may be busy for a while: catalogs of 10,000 tenants take milliseconds.
-pub(super) async fn compiled(Given(state): Given<State>) -> Response {
+pub(super) async fn compiled(Given(state): Given<State>, uri: Uri) -> Response {
+    let parameters = match Parameters::read(&uri, &["tenant", "model"]) {
+        Ok(parameters) => parameters,
+        Err(problem) => return problem.into_response(),
+    };
     let Some(snapshot) = state.readiness.store.current() else { return Problem::no_catalog().into_response() };
-    match tokio::task::spawn_blocking(move || Json(compiled_json(&snapshot)).into_response()).await {
-        Ok(response) => response,
-        Err(_) => Problem::internal().into_response(),
-    }
+    let write = move || match compiled_json(&snapshot, &parameters) {
+        Ok(catalog) => parameters.format().answer(&catalog),
+        Err(problem) => problem.into_response(),
+    };
+    tokio::task::spawn_blocking(write).await.unwrap_or_else(|_| Problem::internal().into_response())
 }
 
-fn compiled_json(snapshot: &Snapshot) -> Value {
+/// The catalog, or of its tenants and models the one that was asked for.
+fn compiled_json(snapshot: &Snapshot, parameters: &Parameters) -> Result<Value, Problem> {
     let view = View(snapshot);
     let groups = snapshot.groups.iter().filter(|group| !group.inline);
-    json!({
+    let models = snapshot.models.iter().map(|model| (model.name.as_str(), model));
+    let tenants = snapshot.tenants.iter().map(|tenant| (tenant.name.as_str(), tenant));
+    let (models, tenants) = (one("model", models, parameters)?, one("tenant", tenants, parameters)?);
+    Ok(json!({
         "revision": snapshot.revision.to_string(),
         "label": snapshot.label.as_deref(),
         "clusters": keyed(snapshot.clusters.iter().map(|cluster| (cluster.name.as_str(), view.cluster(cluster)))),
         "priority_groups": keyed(groups.map(|group| (group.name.as_str(), json!({"clusters": view.weights(group)})))),
-        "models": keyed(snapshot.models.iter().map(|model| (model.name.as_str(), view.model(model)))),
-        "tenants": keyed(snapshot.tenants.iter().map(|tenant| (tenant.name.as_str(), view.tenant(tenant)))),
+        "models": keyed(models.into_iter().map(|(name, model)| (name, view.model(model)))),
+        "tenants": keyed(tenants.into_iter().map(|(name, tenant)| (name, view.tenant(tenant)))),
         "defaults": view.defaults(),
-    })
+    }))
+}
+
+/// All, or the one that the parameter `what` names.
+fn one<'s, T>(
+    what: &str,
+    all: impl Iterator<Item = (&'s str, &'s T)>,
+    parameters: &Parameters,
+) -> Result<Vec<(&'s str, &'s T)>, Problem> {
+    let mut all: Vec<_> = all.collect();
+    if let Some(wanted) = parameters.get(what) {
+        let near = nearest(wanted, all.iter().map(|(name, _)| *name)).map(|near| format!("did you mean `{near}`?"));
+        all.retain(|(name, _)| *name == wanted);
+        if all.is_empty() {
+            let hint = near.unwrap_or_else(|| format!("GET /catalog lists each {what}"));
+            return Err(Problem::new(StatusCode::NOT_FOUND, format!("the catalog has no {what} `{wanted}`"), hint));
+        }
+    }
+    Ok(all)
 }
 
 struct View<'a>(&'a Snapshot);

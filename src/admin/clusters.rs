@@ -1,15 +1,15 @@
 //! `/clusters`: what the catalog says of each cluster and how Cascade sees its health; and the two levers for a person: take a
 //! cluster out for a while, bring one back. They turn nobody away: a cooling cluster only comes last.
 
-use std::collections::HashMap;
 use std::time::{Duration, UNIX_EPOCH};
 
-use axum::extract::{Path, Query, State as Given};
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Json, Response};
+use axum::extract::{Path, State as Given};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
-use super::error::{Problem, unknown_parameter};
+use super::answer::Parameters;
+use super::error::Problem;
 use super::{Changes, State};
 use crate::catalog::snapshot::{Cluster, Snapshot};
 use crate::health::{self, Cooldown, Moment};
@@ -19,11 +19,15 @@ use crate::telemetry::time::rfc3339;
 const SECONDS: u64 = 60;
 const MAX_SECONDS: u64 = health::MAX_BY_HAND.as_secs();
 
-pub(super) async fn list(Given(state): Given<State>) -> Response {
+pub(super) async fn list(Given(state): Given<State>, uri: Uri) -> Response {
+    let parameters = match Parameters::read(&uri, &[]) {
+        Ok(parameters) => parameters,
+        Err(problem) => return problem.into_response(),
+    };
     let Some(snapshot) = state.readiness.store.current() else { return Problem::no_catalog().into_response() };
     let mut clusters: Vec<Value> = snapshot.clusters.iter().map(|cluster| one(&state, &snapshot, cluster)).collect();
     clusters.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
-    Json(json!({"revision": snapshot.revision.to_string(), "clusters": clusters})).into_response()
+    parameters.format().answer(&json!({"revision": snapshot.revision.to_string(), "clusters": clusters}))
 }
 
 fn one(state: &State, snapshot: &Snapshot, cluster: &Cluster) -> Value {
@@ -63,39 +67,34 @@ fn time(moment: Moment) -> String {
     rfc3339(UNIX_EPOCH + Duration::from_millis(moment.0))
 }
 
-pub(super) async fn cool(
-    Given(state): Given<State>,
-    Path(name): Path<String>,
-    Query(query): Query<HashMap<String, String>>,
-    headers: HeaderMap,
-) -> Response {
+pub(super) async fn cool(Given(state): Given<State>, Path(name): Path<String>, uri: Uri, headers: HeaderMap) -> Response {
     if let Some(refusal) = refusal(&state.changes, &headers) {
         return refusal;
     }
-    if let Some(refusal) = unknown_parameter(&query, &["seconds"]) {
-        return refusal;
-    }
-    let seconds = match query.get("seconds").map(|text| text.parse::<u64>()) {
+    let parameters = match Parameters::read(&uri, &["seconds"]) {
+        Ok(parameters) => parameters,
+        Err(problem) => return problem.into_response(),
+    };
+    let seconds = match parameters.get("seconds").map(str::parse::<u64>) {
         None => SECONDS,
         Some(Ok(seconds)) if (1..=MAX_SECONDS).contains(&seconds) => seconds,
         Some(_) => {
-            let hint = format!("seconds is a whole number from 1 to {MAX_SECONDS}; for longer, drain the cluster in the catalog");
-            return Problem::new(StatusCode::BAD_REQUEST, "this is no time to cool for", hint).into_response();
+            let hint = format!("for longer than {MAX_SECONDS} seconds, drain the cluster in the catalog");
+            let what = format!("seconds must be a whole number from 1 to {MAX_SECONDS}");
+            return Problem::new(StatusCode::BAD_REQUEST, what, hint).into_response();
         }
     };
-    change(&state, &name, |state| state.monitor.cool(&name, Duration::from_secs(seconds)))
+    change(&state, &name, &parameters, |state| state.monitor.cool(&name, Duration::from_secs(seconds)))
 }
 
-pub(super) async fn clear(
-    Given(state): Given<State>,
-    Path(name): Path<String>,
-    Query(query): Query<HashMap<String, String>>,
-    headers: HeaderMap,
-) -> Response {
-    if let Some(refusal) = refusal(&state.changes, &headers).or_else(|| unknown_parameter(&query, &[])) {
+pub(super) async fn clear(Given(state): Given<State>, Path(name): Path<String>, uri: Uri, headers: HeaderMap) -> Response {
+    if let Some(refusal) = refusal(&state.changes, &headers) {
         return refusal;
     }
-    change(&state, &name, |state| state.monitor.clear(&name))
+    match Parameters::read(&uri, &[]) {
+        Ok(parameters) => change(&state, &name, &parameters, |state| state.monitor.clear(&name)),
+        Err(problem) => problem.into_response(),
+    }
 }
 
 /// Says no before anything is looked up.
@@ -122,7 +121,7 @@ fn refusal(changes: &Changes, headers: &HeaderMap) -> Option<Response> {
 }
 
 /// Answers with the cluster as it is afterwards.
-fn change(state: &State, name: &str, act: impl FnOnce(&State)) -> Response {
+fn change(state: &State, name: &str, parameters: &Parameters, act: impl FnOnce(&State)) -> Response {
     let Some(snapshot) = state.readiness.store.current() else { return Problem::no_catalog().into_response() };
     let Some(id) = snapshot.cluster_ids.get(name) else {
         let problem = Problem::new(StatusCode::NOT_FOUND, "the catalog has no such cluster", "GET /clusters lists them");
@@ -132,5 +131,5 @@ fn change(state: &State, name: &str, act: impl FnOnce(&State)) -> Response {
     let mut answer = one(state, &snapshot, snapshot.cluster(*id));
     // At three in the morning it matters whether the other replicas will hear of it.
     answer["sharing"] = json!(state.monitor.outlet().map(|outlet| outlet.status().word()));
-    Json(answer).into_response()
+    parameters.format().answer(&answer)
 }

@@ -1,11 +1,11 @@
 //! What is said when something cannot be answered: what is wrong, and what to do.
 
-use std::collections::HashMap;
-
 use axum::body::Body;
 use axum::http::{Response as HttpResponse, StatusCode, header};
-use axum::response::{IntoResponse, Json, Response};
+use axum::response::{IntoResponse, Response};
 use serde_json::json;
+
+use super::answer::json;
 
 /// An error answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,19 +35,9 @@ impl Problem {
     }
 }
 
-/// A parameter that is written wrong must not be one that nobody wrote: a cluster would cool for longer than was meant.
-pub(super) fn unknown_parameter(query: &HashMap<String, String>, known: &[&str]) -> Option<Response> {
-    let unknown = query.keys().filter(|name| !known.contains(&name.as_str())).min()?;
-    let hint = match known {
-        [] => "this takes no parameters".to_owned(),
-        known => format!("the parameters are {}", known.join(", ")),
-    };
-    Some(Problem::new(StatusCode::BAD_REQUEST, format!("there is no parameter `{unknown}`"), hint).into_response())
-}
-
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        (self.status, Json(json!({"error": self.error, "hint": self.hint}))).into_response()
+        (self.status, json(&json!({"error": self.error, "hint": self.hint}))).into_response()
     }
 }
 

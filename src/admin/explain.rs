@@ -1,37 +1,31 @@
 //! `POST /explain`: the decision for a request that is described, not sent. The names are those of the flags of `cascade explain`.
 
-use std::collections::HashMap;
 use std::time::Instant;
 
 use axum::body::Bytes;
+use axum::extract::State as Given;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{Query, State as Given};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Json, Response};
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
-use super::error::{Problem, unknown_parameter};
+use super::answer::{self, Format, Parameters};
+use super::error::Problem;
 use super::{MAX_BODY, State};
 use crate::explain::{self as core, Question};
 use crate::extract::Facts;
 
 const EXAMPLE: &str = r#"as in {"model": "gpt-4o", "tenant": "acme", "headers": {"x-session-id": "s1"}}"#;
 
-pub(super) async fn explain(
-    Given(state): Given<State>,
-    Query(query): Query<HashMap<String, String>>,
-    body: Result<Bytes, BytesRejection>,
-) -> Response {
-    if let Some(refusal) = unknown_parameter(&query, &[]) {
-        return refusal;
-    }
-    match answer(&state, body).await {
-        Ok(explanation) => Json(explanation).into_response(),
-        Err(problem) => problem.into_response(),
-    }
+pub(super) async fn explain(Given(state): Given<State>, uri: Uri, body: Result<Bytes, BytesRejection>) -> Response {
+    let explained = match Parameters::read(&uri, &[]) {
+        Ok(parameters) => explained(&state, parameters.format(), body).await,
+        Err(problem) => Err(problem),
+    };
+    explained.unwrap_or_else(IntoResponse::into_response)
 }
 
-async fn answer(state: &State, body: Result<Bytes, BytesRejection>) -> Result<Value, Problem> {
+async fn explained(state: &State, format: Format, body: Result<Bytes, BytesRejection>) -> Result<Response, Problem> {
     let body =
         body.map_err(|error| Problem::new(error.status(), "the body cannot be read", format!("send at most {MAX_BODY} bytes")))?;
     let question = parse(&body).map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error, EXAMPLE))?;
@@ -40,8 +34,12 @@ async fn answer(state: &State, body: Result<Bytes, BytesRejection>) -> Result<Va
     let runtime = tokio::runtime::Handle::current();
     let explain = move || {
         let session = |facts: &Facts| runtime.block_on(affinity.state(facts, affinity.ask(&snapshot, facts)));
-        let look = monitor.look(Instant::now());
-        core::explain_with(&snapshot, &rules, &question, look.seen(), &|session| keys.hide(session), &session).to_json()
+        let (look, hide) = (monitor.look(Instant::now()), |session: &str| keys.hide(session));
+        let explanation = core::explain_with(&snapshot, &rules, &question, look.seen(), &hide, &session);
+        match format {
+            Format::Json => answer::json(&explanation.to_json()),
+            Format::Text => answer::text(explanation.to_text(false)),
+        }
     };
     tokio::task::spawn_blocking(explain).await.map_err(|_| Problem::internal())
 }

@@ -104,7 +104,13 @@ async fn serve(settings: Settings) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let server = Server::start(listeners, parts);
+    let server = match Server::start(listeners, parts) {
+        Ok(server) => server,
+        Err(error) => {
+            error!(%error, "cannot start");
+            return ExitCode::FAILURE;
+        }
+    };
     if first.is_err() {
         tokio::select! {
             first = following.first() => if let First::Invalid { diagnostics, files } = first {

@@ -13,21 +13,23 @@ use crate::settings::Address;
 /// Read and write for owner and group: Envoy often runs as another user of the same group.
 const SOCKET_MODE: u32 = 0o660;
 
-/// A bound socket.
+/// A bound socket of no runtime yet: whoever opens it serves it on the thread that it is then on.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
+    /// `None` for a Unix socket.
+    address: Option<SocketAddr>,
     shown: String,
 }
 
 #[derive(Debug)]
 enum Socket {
-    Tcp(TcpListener),
-    Unix(UnixListener, #[allow(dead_code, reason = "kept for its Drop")] SocketFile),
+    Tcp(std::net::TcpListener),
+    Unix(std::os::unix::net::UnixListener, SocketFile),
 }
 
 impl Listener {
-    /// Binds `address`.
+    /// Binds `address`. Connections are queued by the system until it is opened.
     ///
     /// # Errors
     /// The address is taken, cannot be resolved, or may not be used.
@@ -35,12 +37,12 @@ impl Listener {
         match address {
             Address::Tcp(address) => {
                 let listener = TcpListener::bind(address.as_str()).await?;
-                let shown = listener.local_addr()?.to_string();
-                Ok(Self { socket: Socket::Tcp(listener), shown })
+                let address = listener.local_addr()?;
+                Ok(Self { socket: Socket::Tcp(listener.into_std()?), address: Some(address), shown: address.to_string() })
             }
             Address::Unix(path) => {
                 let (listener, file) = bind_unix(Path::new(path)).await?;
-                Ok(Self { socket: Socket::Unix(listener, file), shown: format!("unix:{path}") })
+                Ok(Self { socket: Socket::Unix(listener.into_std()?, file), address: None, shown: format!("unix:{path}") })
             }
         }
     }
@@ -54,31 +56,48 @@ impl Listener {
     /// `None` for a Unix socket.
     #[must_use]
     pub fn tcp_address(&self) -> Option<SocketAddr> {
-        match &self.socket {
-            Socket::Tcp(listener) => listener.local_addr().ok(),
-            Socket::Unix(..) => None,
-        }
+        self.address
     }
 
     /// True if only this machine reaches it.
     #[must_use]
     pub fn is_local(&self) -> bool {
-        self.tcp_address().is_none_or(|address| address.ip().is_loopback())
+        self.address.is_none_or(|address| address.ip().to_canonical().is_loopback())
     }
 
+    /// Starts to accept on the current runtime.
+    ///
+    /// # Errors
+    /// The runtime cannot take the socket.
+    pub fn open(self) -> io::Result<Accepting> {
+        Ok(match self.socket {
+            Socket::Tcp(listener) => Accepting::Tcp(TcpListener::from_std(listener)?),
+            Socket::Unix(listener, file) => Accepting::Unix(UnixListener::from_std(listener)?, file),
+        })
+    }
+}
+
+/// A socket that accepts on one runtime.
+#[derive(Debug)]
+pub enum Accepting {
+    Tcp(TcpListener),
+    Unix(UnixListener, #[allow(dead_code, reason = "kept for its Drop")] SocketFile),
+}
+
+impl Accepting {
     /// The next connection.
     ///
     /// # Errors
     /// Most errors are of one connection, not of the listener.
     pub async fn accept(&self) -> io::Result<Connection> {
-        match &self.socket {
-            Socket::Tcp(listener) => {
+        match self {
+            Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 // Answers are small and awaited: Nagle's delay would be most of their latency. It fails for clients that are gone.
                 let _ = stream.set_nodelay(true);
                 Ok(Connection::Tcp(stream))
             }
-            Socket::Unix(listener, _) => listener.accept().await.map(|(stream, _)| Connection::Unix(stream)),
+            Self::Unix(listener, _) => listener.accept().await.map(|(stream, _)| Connection::Unix(stream)),
         }
     }
 }
@@ -97,7 +116,7 @@ pub(super) fn is_fatal(error: &io::Error) -> bool {
 
 /// The file of a Unix socket, removed with its listener unless another process has put its own there.
 #[derive(Debug)]
-struct SocketFile {
+pub struct SocketFile {
     path: PathBuf,
     identity: Option<(u64, u64)>,
 }

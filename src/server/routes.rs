@@ -38,9 +38,21 @@ impl<T> Processor for T where
 {
 }
 
+/// Which services an address offers, beside health.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Door {
+    /// ext_proc and the access log.
+    Both,
+    /// ext_proc alone: the access log has an address of its own.
+    Requests,
+    /// The access log alone.
+    Log,
+}
+
 /// The services of one worker.
 #[derive(Debug, Clone)]
 pub(super) struct Routes<P> {
+    pub(super) door: Door,
     pub(super) processor: P,
     pub(super) feedback: Option<AccessLog>,
     pub(super) health: health::Service,
@@ -53,18 +65,27 @@ impl<P: Processor> hyper::service::Service<Request<Incoming>> for Routes<P> {
 
     fn call(&self, request: Request<Incoming>) -> Answer {
         let service = service_of(request.uri().path());
-        if service == P::NAME {
-            self.processor.clone().call(request)
-        } else if service == HEALTH {
+        if service == HEALTH {
             self.health.clone().call(request)
-        } else if let (AccessLog::NAME, Some(feedback)) = (service, &self.feedback) {
-            feedback.clone().call(request)
+        } else if service == P::NAME {
+            match self.door {
+                Door::Both | Door::Requests => self.processor.clone().call(request),
+                Door::Log => refuse("ext_proc is not served here: this is feedback.listen, use listen"),
+            }
         } else if service == AccessLog::NAME {
-            Box::pin(async { Ok(Status::unimplemented("set feedback.enabled to receive the access log").into_http()) })
+            match (self.door, &self.feedback) {
+                (_, None) => refuse("set feedback.enabled to receive the access log"),
+                (Door::Requests, Some(_)) => refuse("the access log is received at feedback.listen only"),
+                (Door::Both | Door::Log, Some(feedback)) => feedback.clone().call(request),
+            }
         } else {
-            Box::pin(async { Ok(Status::unimplemented("no such service; there are ext_proc and grpc.health.v1").into_http()) })
+            refuse("no such service; there are ext_proc and grpc.health.v1")
         }
     }
+}
+
+fn refuse(why: &'static str) -> Answer {
+    Box::pin(async move { Ok(Status::unimplemented(why).into_http()) })
 }
 
 /// `/package.Service/Method` → `package.Service`.

@@ -11,11 +11,13 @@ use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 use tracing::debug;
 
 use super::connection::{Connection, Parked};
+use super::greeting;
 use super::phase::{Phase, reached};
-use super::routes::{Processor, Routes};
+use super::routes::{Door, Processor, Routes};
 use crate::telemetry::Metrics;
 
 /// What one stream may send before we have read it, in bytes. A body of 20 MB then needs few round trips.
@@ -25,11 +27,15 @@ const CONNECTION_WINDOW: u32 = 32 * 1024 * 1024;
 /// Finds peers that vanished without a word.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a peer may take to say that it speaks HTTP/2. Envoy says so with its first packet.
+const GREETING: Duration = Duration::from_secs(5);
+
+type Dealt = (Parked, Door, Open);
 
 /// A worker as the accepting side sees it.
 #[derive(Debug)]
 pub(super) struct Worker {
-    connections: mpsc::UnboundedSender<(Parked, Open)>,
+    connections: mpsc::UnboundedSender<Dealt>,
     open: Arc<AtomicUsize>,
     thread: thread::JoinHandle<()>,
 }
@@ -70,9 +76,9 @@ impl Worker {
     }
 
     /// Hands a connection over. A worker that is gone drops it.
-    pub(super) fn deal(&self, connection: Parked) {
+    pub(super) fn deal(&self, connection: Parked, door: Door) {
         let open = Open::count(&self.open);
-        let _ = self.connections.send((connection, open));
+        let _ = self.connections.send((connection, door, open));
     }
 
     /// Waits for the thread, which must be about to end.
@@ -98,16 +104,17 @@ impl Drop for Open {
     }
 }
 
-async fn serve<P: Processor>(mut incoming: mpsc::UnboundedReceiver<(Parked, Open)>, routes: Routes<P>, shared: Shared) {
+async fn serve<P: Processor>(mut incoming: mpsc::UnboundedReceiver<Dealt>, routes: Routes<P>, shared: Shared) {
     let mut phase = shared.phase.clone();
     let mut tasks = JoinSet::new();
     let http = http(shared.max_concurrent_streams);
     loop {
         tokio::select! {
             dealt = incoming.recv() => match dealt {
-                Some((parked, open)) => {
+                Some((parked, door, open)) => {
                     let guards = (open, shared.metrics.connection());
-                    let (http, routes, phase) = (http.clone(), routes.clone(), shared.phase.clone());
+                    let routes = Routes { door, ..routes.clone() };
+                    let (http, phase) = (http.clone(), shared.phase.clone());
                     tasks.spawn(async move {
                         match parked.unpark() {
                             Ok(connection) => serve_connection(&http, connection, routes, phase).await,
@@ -149,16 +156,26 @@ async fn serve_connection<P: Processor>(
     routes: Routes<P>,
     mut phase: watch::Receiver<Phase>,
 ) {
+    let (connection, greeted) = greeting::awaited(connection);
     let mut serving = std::pin::pin!(http.serve_connection(TokioIo::new(connection), routes));
-    let ended = tokio::select! {
-        ended = serving.as_mut() => ended,
-        () = reached(&mut phase, Phase::Draining) => {
-            // GOAWAY: no new streams; the open ones finish.
-            serving.as_mut().graceful_shutdown();
-            serving.await
-        }
+    let mut ended = tokio::select! {
+        ended = serving.as_mut() => Some(ended),
+        _ = greeted => None,
+        () = sleep(GREETING) => return debug!("a connection that never spoke HTTP/2 is closed"),
+        // Who has not begun by now will not.
+        () = reached(&mut phase, Phase::Draining) => return,
     };
-    if let Err(error) = ended {
+    if ended.is_none() {
+        ended = tokio::select! {
+            ended = serving.as_mut() => Some(ended),
+            () = reached(&mut phase, Phase::Draining) => {
+                // GOAWAY: no new streams; the open ones finish.
+                serving.as_mut().graceful_shutdown();
+                Some(serving.await)
+            }
+        };
+    }
+    if let Some(Err(error)) = ended {
         debug!(%error, "a gRPC connection ended with an error");
     }
 }

@@ -21,6 +21,9 @@ pub(super) static TOP: Record = Record {
             .default("\"127.0.0.1:50051\""),
         field("admin", Shape::Text, "Where people reach health, metrics, `/catalog` and `/explain`: `host:port` or `unix:/path`.")
             .default("\"127.0.0.1:9091\""),
+        field("admin_hosts", Shape::List(&Shape::Name), "Host names under which `admin` may be asked, beside IP addresses and the name in `admin`. Requests for another name are refused: a web page could have made a browser send them. A Unix socket takes any.")
+            .default("[\"localhost\"]")
+            .example("[\"localhost\", \"cascade.monitoring.svc\"]"),
         field("probe", Shape::Text, "A second address with `/livez`, `/readyz`, `/healthz` and `/metrics` only, for the kubelet and Prometheus. Empty: none.")
             .default("\"\""),
         field("catalog", CATALOG, "Where the catalog comes from."),
@@ -177,6 +180,8 @@ const FEEDBACK: Shape = Shape::Record(&Record {
     title: "the feedback settings",
     fields: &[
         field("enabled", Shape::Bool, "True receives Envoy's access log and lets failing clusters cool down.").default("false"),
+        field("listen", Shape::Text, "An address for the access log alone: `host:port` or `unix:/path`. `listen` then refuses log entries, so that whoever can ask for decisions cannot cool clusters. Empty: it comes to `listen`.")
+            .default("\"\""),
         field("log_name", Shape::Name, "The name of the log in Envoy's configuration.").default("\"cascade\""),
         field("statuses", Shape::List(&Shape::Integer(100, 599)), "Statuses that count as failures.")
             .default("[429, 500, 502, 503, 504, 529]"),
@@ -192,6 +197,12 @@ const SERVER: Shape = Shape::Record(&Record {
     title: "the server's settings",
     fields: &[
         field("drain", Shape::Duration, "How long streams may go on after SIGTERM.").default("\"10s\""),
+        field(
+            "max_connections",
+            Shape::Integer(1, 1_000_000),
+            "gRPC connections at once, of all addresses. New ones over it are closed at once, and counted.",
+        )
+        .default("10000"),
         field("max_concurrent_streams", Shape::Integer(1, 1_000_000), "Streams per connection; Envoy opens one per request.")
             .default("1024"),
         field("max_message", Shape::Size, "The largest message; a buffered body is one message.").default("\"64MiB\""),

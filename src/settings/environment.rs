@@ -21,7 +21,7 @@ pub(super) fn overlay(root: &mut Node, variables: impl Iterator<Item = (String, 
                     put(root, &path, node, &Place::whole(&name));
                 }
             }
-            None => found.push(unknown(&name)),
+            None => found.push(unknown(&name, &text)),
         }
     }
 }
@@ -35,22 +35,40 @@ pub(super) fn overlay_flag(root: &mut Node, flag: &str, path: &[&str], text: Opt
     }
 }
 
-fn unknown(name: &str) -> Diagnostic {
+fn unknown(name: &str, text: &str) -> Diagnostic {
     let names = variables();
     let near = nearest(name, names.iter().map(String::as_str));
-    // Kubernetes describes a Service called `cascade` to every pod of its namespace in just such variables.
-    let is_kubernetes = ["SERVICE_HOST", "SERVICE_PORT", "PORT"].iter().any(|part| name[PREFIX.len()..].starts_with(part));
-    let hint = match near {
-        Some(near) => format!("did you mean `{near}`?"),
-        None if is_kubernetes => {
-            "Kubernetes sets this for a Service called cascade; `enableServiceLinks: false` stops it".to_owned()
-        }
-        None => {
+    let hint = match (service_of(name, text), near) {
+        (Some(service), _) => format!(
+            "Kubernetes sets it in each pod for a Service called `{service}`; `enableServiceLinks: false` in the pod's spec stops \
+             that. Where Cascade listens is the setting `listen` (CASCADE_LISTEN)"
+        ),
+        (None, Some(near)) => format!("did you mean `{near}`?"),
+        (None, None) => {
             format!("variables are {PREFIX} and the path of a setting in capitals, joined by __, as in CASCADE_CATALOG__SOURCE")
         }
     };
     Diagnostic::warning("unknown-variable", &Place::whole(name), format!("there is no setting for `{name}`; it is ignored"))
         .hint(hint)
+}
+
+/// The Service that a variable speaks of, if it is one of those that Kubernetes makes for each Service of a namespace:
+/// `X_SERVICE_HOST`, `X_SERVICE_PORT[_NAME]`, `X_PORT` with an address, `X_PORT_80_TCP[_PROTO|_PORT|_ADDR]`.
+fn service_of(name: &str, text: &str) -> Option<String> {
+    let is_address = ["tcp://", "udp://", "sctp://"].iter().any(|scheme| text.starts_with(scheme));
+    let named = |end: &str| name.find(end).map(|at| &name[..at]);
+    let numbered = || {
+        let (service, rest) = name.split_once("_PORT_")?;
+        let (number, protocol) = rest.split_once('_')?;
+        let is_link = number.bytes().all(|byte| byte.is_ascii_digit())
+            && ["TCP", "UDP", "SCTP"].iter().any(|known| protocol == *known || protocol.starts_with(&format!("{known}_")));
+        is_link.then_some(service)
+    };
+    let service = named("_SERVICE_HOST")
+        .or_else(|| named("_SERVICE_PORT"))
+        .or_else(numbered)
+        .or_else(|| name.strip_suffix("_PORT").filter(|_| is_address))?;
+    Some(service.to_lowercase().replace('_', "-"))
 }
 
 fn value(name: &str, text: &str, shape: &Shape, found: &mut Vec<Diagnostic>) -> Option<Node> {

@@ -72,6 +72,7 @@ impl<'r> Reader<'r> {
         Settings {
             listen: self.address("listen").unwrap_or(default.listen),
             admin: self.address("admin").unwrap_or(default.admin),
+            admin_hosts: self.admin_hosts().unwrap_or(default.admin_hosts),
             probe: if self.text("probe").is_none_or(str::is_empty) { None } else { self.address("probe") },
             catalog: self.catalog(default.catalog),
             publish: self.publish(default.publish, &extract.plan),
@@ -79,17 +80,35 @@ impl<'r> Reader<'r> {
             limits: self.limits(&default.limits, default.server.max_message),
             session: self.session(&default.session),
             feedback: self.feedback(default.feedback),
-            server: Server {
-                drain: self.duration("server.drain").unwrap_or(default.server.drain),
-                max_concurrent_streams: self
-                    .integer("server.max_concurrent_streams")
-                    .unwrap_or(default.server.max_concurrent_streams),
-                max_message: self.size("server.max_message").unwrap_or(default.server.max_message),
-            },
+            server: self.server(&default.server),
             secret_file: self.file("secret_file").or(default.secret_file),
             admin_token_file: self.file("admin_token_file").or(default.admin_token_file),
             telemetry: self.telemetry(default.telemetry),
         }
+    }
+
+    fn server(&mut self, default: &Server) -> Server {
+        Server {
+            drain: self.duration("server.drain").unwrap_or(default.drain),
+            max_connections: self.integer("server.max_connections").unwrap_or(default.max_connections),
+            max_concurrent_streams: self.integer("server.max_concurrent_streams").unwrap_or(default.max_concurrent_streams),
+            max_message: self.size("server.max_message").unwrap_or(default.max_message),
+        }
+    }
+
+    /// Names alone: the port does not matter, and a pattern would let in what nobody has thought of.
+    fn admin_hosts(&mut self) -> Option<Vec<String>> {
+        let node = self.at("admin_hosts").filter(|node| matches!(node.value, Value::List(_)))?;
+        let mut names = Vec::new();
+        for item in node.items() {
+            let Some(name) = item.text() else { continue };
+            if !is_host_name(name) {
+                let message = "`admin_hosts` takes host names without a port, as in `cascade.monitoring.svc`";
+                self.found.push(Diagnostic::error("bad-value", &item.place, message));
+            }
+            names.push(name.to_owned());
+        }
+        Some(names)
     }
 
     fn catalog(&mut self, default: CatalogSettings) -> CatalogSettings {
@@ -269,4 +288,8 @@ impl<'r> Reader<'r> {
             }
         }
     }
+}
+
+fn is_host_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }

@@ -111,6 +111,7 @@ pub struct Metrics {
     in_flight: Gauge,
     abandoned: Counter,
     connections: Gauge,
+    connections_refused: Counter,
     models: ByName,
     tenants: ByName,
     catalog_info: Family<CatalogLabels, Gauge>,
@@ -156,6 +157,7 @@ impl Metrics {
             in_flight: Gauge::default(),
             abandoned: Counter::default(),
             connections: Gauge::default(),
+            connections_refused: Counter::default(),
             catalog_info: Family::default(),
             reload_success: reloads.get_or_create_owned(&ResultLabel { result: "success" }),
             reload_failure: reloads.get_or_create_owned(&ResultLabel { result: "failure" }),
@@ -173,6 +175,8 @@ impl Metrics {
         r.register("cascade_streams_in_flight", "Open ext_proc streams", metrics.in_flight.clone());
         r.register("cascade_abandoned", "Streams that ended before their request was decided", metrics.abandoned.clone());
         r.register("cascade_connections_open", "Open gRPC connections", metrics.connections.clone());
+        let refused = "gRPC connections that were closed at once: server.max_connections were open";
+        r.register("cascade_connections_refused", refused, metrics.connections_refused.clone());
         r.register("cascade_catalog_info", "The catalog in use", metrics.catalog_info.clone());
         r.register("cascade_catalog_reloads", "Loads of the catalog", reloads);
         r.register(
@@ -266,6 +270,11 @@ impl Metrics {
     pub fn connection(&self) -> ConnectionGuard {
         self.connections.inc();
         ConnectionGuard(self.connections.clone())
+    }
+
+    /// A connection was closed at once: too many are open.
+    pub fn connection_refused(&self) {
+        self.connections_refused.inc();
     }
 
     /// [`Metrics::text`] with what cools at this moment: every cluster of the catalog and whether it does.

@@ -80,7 +80,8 @@ async fn mistakes_are_answered_in_json_with_what_to_do() {
         ("POST", "/explain?model=m", "{}", 400, "no parameter `model`"),
         ("POST", "/clusters/left/cool?second=5", "", 400, "no parameter `second`"),
         ("POST", "/clusters/left/cool?seconds=5&why=x", "", 400, "the parameters are seconds"),
-        ("POST", "/clusters/left/clear?seconds=5", "", 400, "this takes no parameters"),
+        ("POST", "/clusters/left/clear?seconds=5", "", 400, "no parameter `seconds`"),
+        ("POST", "/clusters/left/cool?seconds=0", "", 400, "seconds must be a whole number from 1 to"),
     ] {
         let answer = http::send(&admin, method, path, body.as_bytes()).await;
         assert_eq!(answer.status, status, "{method} {path} {body}: {answer:?}");
@@ -109,15 +110,40 @@ async fn every_endpoint_can_be_asked_for_its_head_alone() {
 async fn clients_that_do_not_send_their_bodies_do_not_keep_the_probes_away() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let home = Home::with_catalog("one");
-    let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &[]).await;
+    let cascade = cascade(&home).await;
     let mut slow = Vec::new();
-    for _ in 0..260 {
+    for _ in 0..200 {
         let mut client = tokio::net::TcpStream::connect(cascade.admin().await).await.unwrap();
-        client.write_all(b"POST /explain HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{").await.unwrap();
+        client.write_all(b"POST /explain HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n{").await.unwrap();
         slow.push(client);
     }
+    assert_eq!(cascade.get("/livez").await.status, 200);
     let mut answer = String::new();
     slow[0].read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
-    assert_eq!(cascade.get("/livez").await.status, 200);
+}
+
+/// Prometheus, a kubelet or a person that comes now goes before those who do nothing or take nothing.
+#[tokio::test]
+async fn idle_and_slow_connections_make_room_for_the_next_one() {
+    use tokio::io::AsyncWriteExt;
+    let home = Home::with_catalog("one");
+    let cascade = cascade(&home).await;
+    let admin = cascade.admin().await;
+    let said = [
+        "",
+        "GET /metr",
+        "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "POST /explain HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{",
+    ];
+    let mut open = Vec::new();
+    for at in 0..600 {
+        let mut client = tokio::net::TcpStream::connect(&admin).await.unwrap();
+        let _ = client.write_all(said[at % said.len()].as_bytes()).await;
+        open.push(client);
+        if at % 50 == 0 {
+            assert_eq!(cascade.get("/readyz").await.status, 200, "after {at}");
+        }
+    }
+    assert_eq!(cascade.get("/metrics").await.status, 200);
 }

@@ -59,6 +59,11 @@ impl Scene {
         AccessLogServiceClient::new(self.channel.clone()).stream_access_logs(tokio_stream::once(message)).await.unwrap();
     }
 
+    /// The same for one entry, where it may be refused.
+    pub async fn try_log(&self, entry: HttpAccessLogEntry) -> Result<(), Code> {
+        try_log(&self.channel, entry).await
+    }
+
     pub async fn decide(&self, headers: &[(&str, &str)], model: &str) -> ProcessingResponse {
         let mut stream = Stream::open(&self.channel).await.unwrap();
         let body = format!(r#"{{"model": "{model}"}}"#).into_bytes();
@@ -97,6 +102,16 @@ impl Scene {
     pub async fn post(&self, path: &str) -> http::Response {
         http::post(&self.cascade.admin().await, path, "").await
     }
+}
+
+/// Sends one entry of Envoy's log.
+pub async fn try_log(channel: &Channel, entry: HttpAccessLogEntry) -> Result<(), Code> {
+    let message = StreamAccessLogsMessage {
+        identifier: Some(Identifier { log_name: "cascade".to_owned(), ..Default::default() }),
+        log_entries: Some(LogEntries::HttpLogs(HttpAccessLogEntries { log_entry: vec![entry] })),
+    };
+    let sent = AccessLogServiceClient::new(channel.clone()).stream_access_logs(tokio_stream::once(message)).await;
+    sent.map(|_| ()).map_err(|status| status.code())
 }
 
 pub fn entry(cluster: &str, status: u32, flags: ResponseFlags) -> HttpAccessLogEntry {

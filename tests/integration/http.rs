@@ -43,7 +43,8 @@ pub async fn send(address: &str, method: &str, path: &str, body: &[u8]) -> Respo
 
 /// The same with further lines of the head, each with its end.
 pub async fn send_with(address: &str, method: &str, path: &str, lines: &str, body: &[u8]) -> Response {
-    let own = format!("host: cascade\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
+    let host = if address.starts_with("unix:") { "localhost" } else { address };
+    let own = format!("host: {host}\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
     let head = format!("{method} {path} HTTP/1.1\r\n{own}{lines}\r\n");
     let bytes = [head.as_bytes(), body].concat();
     let exchange = async {

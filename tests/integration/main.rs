@@ -14,6 +14,7 @@ mod admin_token;
 mod commands;
 mod corpus;
 mod drain;
+mod entrance;
 mod explain;
 mod feedback;
 mod last_good;

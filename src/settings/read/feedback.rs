@@ -3,7 +3,7 @@
 use super::Reader;
 use crate::document::Node;
 use crate::health;
-use crate::settings::{Feedback, Share};
+use crate::settings::{Address, Feedback, Share};
 
 /// Where cooldowns stand in Redis, unless `feedback.share_key` says otherwise.
 const KEY: &str = "cascade:cooldowns";
@@ -28,11 +28,22 @@ impl Reader<'_> {
             .map(|node| node.items().iter().filter_map(|item| u16::try_from(item.integer()?).ok()).collect());
         Feedback {
             enabled: self.at("feedback.enabled").and_then(Node::flag).unwrap_or(default.enabled),
+            listen: self.log_address(),
             log_name: self.text("feedback.log_name").map_or(default.log_name, str::to_owned),
             statuses: statuses.unwrap_or(default.statuses),
             cooling,
             share: self.share(),
         }
+    }
+
+    fn log_address(&mut self) -> Option<Address> {
+        self.path("feedback.listen")?;
+        let address = self.address("feedback.listen")?;
+        if !self.at("feedback.enabled").and_then(Node::flag).unwrap_or(false) {
+            let message = "`feedback.listen` is not used: `feedback.enabled` is false";
+            self.warn("unused-setting", "feedback.listen", message, "remove it, or set `feedback.enabled: true`");
+        }
+        Some(address)
     }
 
     /// It is the Redis of the sessions: one server to run, one address to keep right.

@@ -77,3 +77,24 @@ fn an_unknown_variable_is_a_warning() {
         assert!(warnings[0].hint.as_ref().unwrap().contains(hint), "{:?}", warnings[0]);
     }
 }
+
+#[test]
+fn what_kubernetes_says_of_services_is_said_to_be_that() {
+    for (name, value, service) in [
+        ("CASCADE_PORT", "tcp://10.0.0.7:50051", "`cascade`"),
+        ("CASCADE_SERVICE_HOST", "10.0.0.7", "`cascade`"),
+        ("CASCADE_SERVICE_PORT", "50051", "`cascade`"),
+        ("CASCADE_SERVICE_PORT_GRPC", "50051", "`cascade`"),
+        ("CASCADE_PORT_50051_TCP", "tcp://10.0.0.7:50051", "`cascade`"),
+        ("CASCADE_PORT_50051_TCP_ADDR", "10.0.0.7", "`cascade`"),
+        ("CASCADE_PORT_53_UDP_PROTO", "udp", "`cascade`"),
+        ("CASCADE_ADMIN_PORT", "tcp://10.0.0.8:9091", "`cascade-admin`"),
+        ("CASCADE_CATALOG_SERVICE_PORT", "80", "`cascade-catalog`"),
+    ] {
+        let (_, warnings) = with_environment("", &[(name, value)]).unwrap();
+        let hint = warnings[0].hint.as_deref().unwrap();
+        assert!(hint.contains(service) && hint.contains("enableServiceLinks"), "{name}: {hint}");
+    }
+    let (_, warnings) = with_environment("", &[("CASCADE_PROBES", "127.0.0.1:1")]).unwrap();
+    assert!(warnings[0].hint.as_deref().unwrap().contains("CASCADE_PROBE`"), "{warnings:?}");
+}
