@@ -117,6 +117,8 @@ pub struct Limits {
     pub max_body: u64,
     /// What a compressed body may come out as.
     pub max_decompressed: u64,
+    /// How many codings a compressed body may have, one around the other.
+    pub max_codings: usize,
     pub max_depth: usize,
     /// How far a body is read for the session once the model is known.
     pub session_scan: u64,
@@ -124,6 +126,12 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_body: 32 * 1024 * 1024, max_decompressed: 64 * 1024 * 1024, max_depth: 128, session_scan: 64 * 1024 }
+        Self {
+            max_body: 32 * 1024 * 1024,
+            max_decompressed: 64 * 1024 * 1024,
+            max_codings: 1,
+            max_depth: 128,
+            session_scan: 64 * 1024,
+        }
     }
 }

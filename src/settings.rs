@@ -147,6 +147,8 @@ pub enum Directory {
 pub struct Limits {
     pub max_body: u64,
     pub max_decompressed: u64,
+    /// Codings of a compressed body, one around the other.
+    pub max_codings: usize,
     /// Nesting of JSON.
     pub max_depth: usize,
     pub session_scan: u64,
@@ -285,6 +287,7 @@ impl Limits {
         extract::Limits {
             max_body: self.max_body,
             max_decompressed: self.max_decompressed,
+            max_codings: self.max_codings,
             max_depth: self.max_depth,
             session_scan: self.session_scan,
         }
@@ -296,6 +299,7 @@ impl Default for Limits {
         Self {
             max_body: 32 * MIB,
             max_decompressed: 64 * MIB,
+            max_codings: 1,
             max_depth: 128,
             session_scan: 64 * 1024,
             body_wait: Duration::from_secs(30),

@@ -1,37 +1,34 @@
-//! `content-encoding` undone for inspection alone: the bytes that are forwarded stay as they came. Decoders write into one another
-//! and at last into the scanner, so that memory does not grow with the body; size and ratio of what comes out are bounded, since
-//! a small body can stand for a huge one.
+//! `content-encoding` undone for inspection alone: the bytes that are forwarded stay as they came. It works in slices: each takes
+//! little of the body and is little work, so that nobody waits for a body that was made to be slow. Layers hand their bytes on
+//! through small buffers, so that memory does not grow with the body; each has a budget of its own.
 
-use std::io::{self, Write};
+mod brotli;
+mod budget;
+mod coding;
 
-use brotli_decompressor::DecompressorWriter;
-use flate2::write::MultiGzDecoder;
-use flate2::{Decompress, FlushDecompress, Status};
-
+use self::budget::Budget;
+use self::coding::Coding;
 use super::Slice;
 use super::body::Scanner;
 use super::json::Malformed;
 
-/// More layers than any client sends; each costs memory.
-const MAX_LAYERS: usize = 3;
-/// What comes out may be this many times what went in, once it is more than [`RATIO_FREE`] bytes. Text compresses to a tenth, JSON of
-/// repeated tool schemas to a fiftieth; bombs go from 1,000 upwards.
-const MAX_RATIO: u64 = 200;
-const RATIO_FREE: u64 = 1024 * 1024;
 /// How much of a plain body is read at once, in bytes: some 15 µs for most JSON, and under a quarter millisecond for the slowest.
 const SLICE: usize = 16 * 1024;
-/// The same for a compressed body, in bytes as they were sent.
+/// The same for a compressed body, in bytes as they were sent, and the work after which a slice ends, in [`Budget::units`].
 const CODED_SLICE: usize = 1024;
-/// A decoder's working buffer, in bytes.
-const BUFFER: usize = 4096;
-/// The largest window of a zstd stream, as a power of two: 8 MiB, what RFC 8878 asks of everybody.
-const ZSTD_WINDOW: u32 = 23;
+const SLICE_UNITS: u64 = 16 * 1024;
+/// What a layer keeps of what came out of it, in bytes.
+const BUFFER: usize = 8 * 1024;
+
+const NOT_AS_SAID: Failure = Failure::Malformed("the body is not compressed as its content-encoding says");
+const TOO_MANY: &str = "the body has more codings than limits.max_codings allows";
+const UNKNOWN: &str = "the body has a content-encoding that is not known here";
 
 /// Why a body cannot be inspected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     Malformed(&'static str),
-    /// It comes out larger than it may.
+    /// It comes out larger than it may, or takes more work than it may.
     TooLarge,
 }
 
@@ -41,49 +38,79 @@ impl From<Malformed> for Failure {
     }
 }
 
+/// How much a decoder may be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    /// What may come out of every layer, in bytes.
+    pub max_decompressed: u64,
+    /// How many layers there may be.
+    pub max_codings: usize,
+}
+
 /// A scanner behind the decoders that a body needs; most need none.
 pub struct Decoder {
-    layer: Layer,
+    scanner: Scanner,
+    /// The outermost first.
+    layers: Vec<Layer>,
+    max_decompressed: u64,
 }
 
 impl std::fmt::Debug for Decoder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Decoder").field("scanner", &self.layer.innermost().scanner).finish_non_exhaustive()
+        f.debug_struct("Decoder").field("scanner", &self.scanner).finish_non_exhaustive()
     }
 }
 
+struct Layer {
+    coding: Coding,
+    budget: Budget,
+    /// What came out, and how far the next layer has taken it.
+    out: Box<[u8; BUFFER]>,
+    start: usize,
+    end: usize,
+    /// The last step filled the buffer: more may come without more input.
+    is_full: bool,
+}
+
+impl Layer {
+    fn new(coding: Coding) -> Self {
+        Self { coding, budget: Budget::default(), out: Box::new([0; BUFFER]), start: 0, end: 0, is_full: false }
+    }
+
+    fn pending(&self) -> &[u8] {
+        &self.out[self.start..self.end]
+    }
+}
+
+/// The names in `content-encoding`, in lower case, without those that change nothing.
+fn codings(encoding: &str) -> impl Iterator<Item = String> {
+    let names = encoding.split(',').map(|coding| coding.trim_matches([' ', '\t']).to_ascii_lowercase());
+    names.filter(|coding| !coding.is_empty() && coding != "identity")
+}
+
+/// True if the value of `content-encoding` leaves a body as it is.
+#[must_use]
+pub fn is_plain(encoding: &str) -> bool {
+    codings(encoding).next().is_none()
+}
+
 impl Decoder {
-    /// A decoder for the value of `content-encoding`, the first coding applied first; `None` if one is unknown. `max_decompressed`
-    /// bounds what comes out, in bytes.
-    #[must_use]
-    pub fn new(encoding: &str, scanner: Scanner, max_decompressed: u64) -> Option<Self> {
-        let codings: Vec<String> = encoding.split(',').map(|coding| coding.trim().to_ascii_lowercase()).collect();
-        let codings: Vec<&str> =
-            codings.iter().map(String::as_str).filter(|coding| !coding.is_empty() && *coding != "identity").collect();
-        if codings.len() > MAX_LAYERS {
-            return None;
+    /// A decoder for the value of `content-encoding`, where the coding that was applied first comes first.
+    ///
+    /// # Errors
+    /// A coding is unknown, or there are too many.
+    pub fn new(encoding: &str, scanner: Scanner, allowed: Allowance) -> Result<Self, &'static str> {
+        let names: Vec<String> = codings(encoding).take(allowed.max_codings + 1).collect();
+        if names.len() > allowed.max_codings {
+            return Err(TOO_MANY);
         }
-        let limit = if codings.is_empty() { u64::MAX } else { max_decompressed };
-        let mut layer = Layer::Plain(Box::new(Inspection { scanner, went_in: 0, came_out: 0, limit, failure: None }));
-        for coding in codings {
-            layer = match coding {
-                "gzip" | "x-gzip" => Layer::Gzip(Box::new(MultiGzDecoder::new(layer))),
-                "deflate" => Layer::Deflate(Box::new(Deflate { inner: layer, inflate: None, ended: false })),
-                "br" => Layer::Brotli(Box::new(DecompressorWriter::new(layer, BUFFER))),
-                "zstd" => {
-                    let mut decoder = zstd::stream::write::Decoder::new(layer).ok()?;
-                    decoder.window_log_max(ZSTD_WINDOW).ok()?;
-                    Layer::Zstd(Box::new(decoder))
-                }
-                _ => return None,
-            };
-        }
-        Some(Self { layer })
+        let layers = names.iter().rev().map(|name| Coding::called(name).map(Layer::new).ok_or(UNKNOWN));
+        Ok(Self { scanner, layers: layers.collect::<Result<_, _>>()?, max_decompressed: allowed.max_decompressed })
     }
 
     #[must_use]
     pub fn scanner(&self) -> &Scanner {
-        &self.layer.innermost().scanner
+        &self.scanner
     }
 
     /// Reads the next bytes as they were sent, to their end.
@@ -103,12 +130,49 @@ impl Decoder {
     /// # Errors
     /// The body is not what it claims to be, or comes out too large.
     pub fn take(&mut self, chunk: &[u8]) -> Result<Slice, Failure> {
-        let most = if matches!(self.layer, Layer::Plain(_)) { SLICE } else { CODED_SLICE };
-        let slice = &chunk[..chunk.len().min(most)];
-        self.layer.innermost_mut().went_in += slice.len() as u64;
-        let written = self.layer.write_all(slice);
-        self.outcome(written)?;
-        Ok(if slice.len() == chunk.len() { Slice::Whole } else { Slice::Part(slice.len()) })
+        if self.layers.is_empty() {
+            let slice = &chunk[..chunk.len().min(SLICE)];
+            self.scanner.push(slice)?;
+            return Ok(if slice.len() == chunk.len() { Slice::Whole } else { Slice::Part(slice.len()) });
+        }
+        let slice = &chunk[..chunk.len().min(CODED_SLICE)];
+        let (mut read, end) = (0, self.units() + SLICE_UNITS);
+        while let Some(took) = self.step(&slice[read..])? {
+            read += took;
+            if self.units() >= end {
+                return Ok(Slice::Part(read));
+            }
+        }
+        // A decoder that takes nothing of what is there, and gives nothing, would do so for ever.
+        if read < slice.len() {
+            return Err(NOT_AS_SAID);
+        }
+        Ok(if read == chunk.len() { Slice::Whole } else { Slice::Part(read) })
+    }
+
+    /// One step of the innermost layer that can make one; how many bytes of the input it took. `None`: there is nothing to be done.
+    fn step(&mut self, input: &[u8]) -> Result<Option<usize>, Failure> {
+        for at in (0..self.layers.len()).rev() {
+            let (outer, inner) = self.layers.split_at_mut(at);
+            let Some(layer) = inner.first_mut() else { continue };
+            let source = outer.last().map_or(input, Layer::pending);
+            if source.is_empty() && !layer.is_full {
+                continue;
+            }
+            let step = layer.coding.step(source, &mut layer.out[..])?;
+            (layer.start, layer.end, layer.is_full) = (0, step.gave, step.gave == BUFFER);
+            layer.budget.spend(step, self.max_decompressed)?;
+            if let Some(outer) = outer.last_mut() {
+                outer.start += step.took;
+            }
+            if inner.len() == 1 {
+                self.scanner.push(inner[0].pending())?;
+            }
+            if !step.is_nothing() {
+                return Ok(Some(if at == 0 { step.took } else { 0 }));
+            }
+        }
+        Ok(None)
     }
 
     /// The body has ended.
@@ -116,160 +180,22 @@ impl Decoder {
     /// # Errors
     /// It is not whole.
     pub fn finish(&mut self) -> Result<(), Failure> {
-        let finished = self.layer.finish();
-        self.outcome(finished)?;
-        Ok(self.layer.innermost_mut().scanner.finish()?)
-    }
-
-    /// The innermost failure is the cause of all others.
-    fn outcome(&self, result: io::Result<()>) -> Result<(), Failure> {
-        match (self.layer.innermost().failure, result) {
-            (Some(failure), _) => Err(failure),
-            (None, Ok(())) => Ok(()),
-            (None, Err(_)) => Err(Failure::Malformed("the body is not compressed as its content-encoding says")),
+        if self.layers.iter().any(|layer| !layer.coding.may_end()) {
+            return Err(Failure::Malformed("the compressed body ends too early"));
         }
-    }
-}
-
-/// The end of all layers: counts, and hands over to the scanner.
-struct Inspection {
-    scanner: Scanner,
-    went_in: u64,
-    came_out: u64,
-    limit: u64,
-    failure: Option<Failure>,
-}
-
-impl Inspection {
-    fn take(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.came_out += bytes.len() as u64;
-        let is_bomb = self.limit != u64::MAX && self.came_out > RATIO_FREE && self.came_out / MAX_RATIO > self.went_in;
-        if self.came_out > self.limit || is_bomb {
-            return Err(Failure::TooLarge);
-        }
-        Ok(self.scanner.push(bytes)?)
-    }
-}
-
-impl Write for Inspection {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.failure.is_none() {
-            self.failure = self.take(bytes).err();
-        }
-        // The decoders stop; what stopped them is kept here.
-        if self.failure.is_some() { Err(io::Error::other("inspection is over")) } else { Ok(bytes.len()) }
+        Ok(self.scanner.finish()?)
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-enum Layer {
-    Plain(Box<Inspection>),
-    Gzip(Box<MultiGzDecoder<Layer>>),
-    Deflate(Box<Deflate>),
-    Brotli(Box<DecompressorWriter<Layer>>),
-    Zstd(Box<zstd::stream::write::Decoder<'static, Layer>>),
-}
-
-/// `deflate` means a zlib stream, and some clients send the bare one: the first byte tells.
-struct Deflate {
-    inner: Layer,
-    inflate: Option<Decompress>,
-    ended: bool,
-}
-
-impl Write for Deflate {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(first) = bytes.first() else { return Ok(0) };
-        // CM = 8 in the low half of a zlib stream's first byte; a bare stream begins with its block type there.
-        let inflate = self.inflate.get_or_insert_with(|| Decompress::new(first & 0x0F == 8));
-        let mut buffer = [0; BUFFER];
-        let mut rest = bytes;
-        // What follows the end of the stream is nobody's.
-        while !self.ended {
-            let (before_in, before_out) = (inflate.total_in(), inflate.total_out());
-            let status = inflate.decompress(rest, &mut buffer, FlushDecompress::None)?;
-            let (took, gave) = (inflate.total_in() - before_in, inflate.total_out() - before_out);
-            rest = rest.get(usize::try_from(took).unwrap_or(usize::MAX)..).unwrap_or_default();
-            let gave = usize::try_from(gave).unwrap_or(BUFFER);
-            self.inner.write_all(&buffer[..gave])?;
-            self.ended = status == Status::StreamEnd;
-            if rest.is_empty() && gave < BUFFER {
-                break;
-            }
-        }
-        Ok(bytes.len())
+    /// The work that the codings were, in units of about one byte.
+    #[must_use]
+    pub fn units(&self) -> u64 {
+        self.layers.iter().map(|layer| layer.budget.units()).sum()
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Write for Layer {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(inspection) => inspection.write(bytes),
-            Self::Gzip(decoder) => decoder.write(bytes),
-            Self::Deflate(decoder) => decoder.write(bytes),
-            Self::Brotli(decoder) => decoder.write(bytes),
-            Self::Zstd(decoder) => decoder.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Plain(inspection) => inspection.flush(),
-            Self::Gzip(decoder) => decoder.flush(),
-            Self::Deflate(decoder) => decoder.flush(),
-            Self::Brotli(decoder) => decoder.flush(),
-            Self::Zstd(decoder) => decoder.flush(),
-        }
-    }
-}
-
-impl Layer {
-    fn innermost(&self) -> &Inspection {
-        match self {
-            Self::Plain(inspection) => inspection,
-            Self::Gzip(decoder) => decoder.get_ref().innermost(),
-            Self::Deflate(decoder) => decoder.inner.innermost(),
-            Self::Brotli(decoder) => decoder.get_ref().innermost(),
-            Self::Zstd(decoder) => decoder.get_ref().innermost(),
-        }
-    }
-
-    fn innermost_mut(&mut self) -> &mut Inspection {
-        match self {
-            Self::Plain(inspection) => inspection,
-            Self::Gzip(decoder) => decoder.get_mut().innermost_mut(),
-            Self::Deflate(decoder) => decoder.inner.innermost_mut(),
-            Self::Brotli(decoder) => decoder.get_mut().innermost_mut(),
-            Self::Zstd(decoder) => decoder.get_mut().innermost_mut(),
-        }
-    }
-
-    /// What is still held back comes out, outermost layer first; a layer that is not at its end is an error.
-    fn finish(&mut self) -> io::Result<()> {
-        match self {
-            Self::Plain(_) => Ok(()),
-            Self::Gzip(decoder) => {
-                decoder.try_finish()?;
-                decoder.get_mut().finish()
-            }
-            Self::Deflate(decoder) if !decoder.ended => Err(io::ErrorKind::UnexpectedEof.into()),
-            Self::Deflate(decoder) => decoder.inner.finish(),
-            Self::Brotli(decoder) => {
-                decoder.close()?;
-                decoder.get_mut().finish()
-            }
-            Self::Zstd(decoder) => {
-                decoder.flush()?;
-                decoder.get_mut().finish()
-            }
-        }
+    /// How much memory the decoders take, in bytes: at most about this much.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        self.layers.iter().map(|layer| layer.coding.memory(layer.budget.came_out()) + BUFFER as u64).sum()
     }
 }
 

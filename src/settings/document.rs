@@ -140,6 +140,12 @@ const LIMITS: Shape = Shape::Record(&Record {
     fields: &[
         field("max_body", Shape::Size, "The longest body that is read before the model is found.").default("\"32MiB\""),
         field("max_decompressed", Shape::Size, "The same for a body that comes compressed.").default("\"64MiB\""),
+        field(
+            "max_codings",
+            Shape::Integer(0, 4),
+            "How many codings a compressed body may have (`content-encoding: gzip, br` has two); with more it is malformed.",
+        )
+        .default("1"),
         field("max_depth", Shape::Integer(1, 1024), "How deep JSON may be nested.").default("128"),
         field("session_scan", Shape::Size, "How far a body is read for the session once the model is known.")
             .default("\"64KiB\""),

@@ -195,6 +195,7 @@ impl<'r> Reader<'r> {
         let limits = Limits {
             max_body: self.size("limits.max_body").unwrap_or(default.max_body),
             max_decompressed: self.size("limits.max_decompressed").unwrap_or(default.max_decompressed),
+            max_codings: self.integer("limits.max_codings").unwrap_or(default.max_codings),
             max_depth: self.integer("limits.max_depth").unwrap_or(default.max_depth),
             session_scan: self.size("limits.session_scan").unwrap_or(default.session_scan),
             body_wait: self.time("limits.body_wait", Duration::MAX).unwrap_or(default.body_wait),

@@ -38,7 +38,7 @@ fn facts(coded: bool, body: &[u8], cut: usize) -> Facts {
     let mut facts = reader.facts().0;
     // A key that stands twice ends the search: what its value is then means nothing.
     if facts.trouble == Some(Trouble::DuplicateKey) {
-        (facts.model, facts.tenant) = (Found::Nothing, Found::Nothing);
+        facts = Facts { trouble: facts.trouble, api: facts.api, ..Facts::default() };
     }
     facts
 }

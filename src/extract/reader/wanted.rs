@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::{Body, Field};
 use crate::extract::body::Scanner;
 use crate::extract::dialect::{BodyKind, Dialect, ModelPlace};
-use crate::extract::encoding::Decoder;
+use crate::extract::encoding::{Allowance, Decoder};
 use crate::extract::head::{self, Head};
 use crate::extract::source::{OnDuplicateKey, Pointer, Source};
 use crate::extract::{Found, Limits, form, json, multipart};
@@ -78,10 +78,8 @@ impl Wanted<'_> {
             BodyKind::Form => Scanner::Form(form::Scanner::new(self.names, on_duplicate)),
             BodyKind::Other => return Body::Ignored,
         };
-        match Decoder::new(encoding, scanner, limits.max_decompressed) {
-            Some(decoder) => Body::Read(Box::new(decoder)),
-            None => Body::Unreadable("the body has a content-encoding that is not known here"),
-        }
+        let allowed = Allowance { max_decompressed: limits.max_decompressed, max_codings: limits.max_codings };
+        Decoder::new(encoding, scanner, allowed).map_or_else(Body::Unreadable, |decoder| Body::Read(Box::new(decoder)))
     }
 }
 

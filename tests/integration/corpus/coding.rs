@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 
 use cascade::extract::body::Scanner;
-use cascade::extract::encoding::{Decoder, Failure};
+use cascade::extract::encoding::{Allowance, Decoder, Failure};
 use cascade::extract::json;
 use cascade::extract::source::{OnDuplicateKey, Pointer};
 use flate2::Compression;
@@ -58,7 +58,8 @@ fn plain(text: &[u8]) -> Result<json::Slot, Failure> {
 }
 
 fn read(coding: &str, pieces: &[&[u8]]) -> Result<json::Slot, Failure> {
-    let mut decoder = Decoder::new(coding, scanner(), LIMIT).expect("a known coding");
+    let mut decoder =
+        Decoder::new(coding, scanner(), Allowance { max_decompressed: LIMIT, max_codings: 2 }).expect("a known coding");
     for piece in pieces {
         decoder.push(piece)?;
     }
@@ -80,7 +81,7 @@ fn encode(coding: &str, text: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What other decoders make of a body that was accepted. What follows a zlib stream is nobody's.
+/// What other decoders make of a body that was accepted.
 fn decode(coding: &str, body: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     let result = match coding {
