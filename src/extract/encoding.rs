@@ -10,6 +10,7 @@ use self::budget::Budget;
 use self::coding::Coding;
 use super::Slice;
 use super::body::Scanner;
+use super::head::Head;
 use super::json::Malformed;
 
 /// How much of a plain body is read at once, in bytes: some 15 µs for most JSON, and under a quarter millisecond for the slowest.
@@ -80,6 +81,13 @@ impl Layer {
     fn pending(&self) -> &[u8] {
         &self.out[self.start..self.end]
     }
+}
+
+/// The value of `content-encoding`: of several headers it is one list, in their order. `None`: one is no text.
+#[must_use]
+pub fn named(head: &impl Head) -> Option<String> {
+    let values: Option<Vec<&str>> = head.header("content-encoding").map(|value| std::str::from_utf8(value).ok()).collect();
+    values.map(|values| values.join(","))
 }
 
 /// The names in `content-encoding`, in lower case, without those that change nothing.
@@ -180,7 +188,7 @@ impl Decoder {
     /// # Errors
     /// It is not whole.
     pub fn finish(&mut self) -> Result<(), Failure> {
-        if self.layers.iter().any(|layer| !layer.coding.may_end()) {
+        if self.layers.iter_mut().any(|layer| !layer.coding.may_end()) {
             return Err(Failure::Malformed("the compressed body ends too early"));
         }
         Ok(self.scanner.finish()?)

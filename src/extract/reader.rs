@@ -5,7 +5,7 @@ mod wanted;
 
 use self::wanted::Wanted;
 use super::dialect::{BodyKind, Dialect};
-use super::encoding::{Decoder, Failure};
+use super::encoding::{self, Decoder, Failure};
 use super::head::{self, Head};
 use super::json::Slot;
 use super::path::split_target;
@@ -78,11 +78,10 @@ impl Reader {
         let nothing_awaited = model.candidates.is_empty()
             && (!needs.tenant || tenant.candidates.is_empty())
             && (!needs.session || session.candidates.is_empty());
-        let body = match head::header(head, "content-encoding") {
+        let body = match encoding::named(head) {
             _ if nothing_awaited => Body::Ignored,
-            Found::Value(encoding) => wanted.body(limits, plan.on_duplicate_key, &encoding),
-            Found::Nothing => wanted.body(limits, plan.on_duplicate_key, ""),
-            Found::Unusable => Body::Unreadable("the body's content-encoding is not clear"),
+            Some(encoding) => wanted.body(limits, plan.on_duplicate_key, &encoding),
+            None => Body::Unreadable("the body's content-encoding is not clear"),
         };
         let mut reader = Self {
             model,

@@ -58,8 +58,12 @@ impl Coding {
     }
 
     /// True if the bytes may end here.
-    pub(super) fn may_end(&self) -> bool {
+    pub(super) fn may_end(&mut self) -> bool {
         match self {
+            // Behind its last block a bare stream has nothing that could be taken: it has to be asked.
+            Self::Deflate { inflate: Some(inflate), is_at_end: false } => {
+                inflated(inflate, &[], &mut [0]).is_ok_and(|(step, ended)| ended && step.is_nothing())
+            }
             Self::Deflate { is_at_end, .. } | Self::Gzip { is_at_end, .. } => *is_at_end,
             Self::Brotli(brotli) => brotli.is_at_end(),
             Self::Zstd { wants, .. } => *wants == 0,

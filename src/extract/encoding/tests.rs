@@ -1,3 +1,7 @@
+//! Codings are undone as other encoders made them, and what is made to be slow is found out.
+
+mod hostile;
+
 use std::io::Write;
 
 use flate2::Compression;
@@ -173,4 +177,66 @@ fn a_bomb_is_too_large_long_before_it_has_come_out() {
     let large = document(2_000_000);
     let mut small_limit = decoder("gzip", 1_000_000).unwrap();
     assert_eq!(small_limit.push(&gzip(&large)), Err(Failure::TooLarge));
+}
+
+#[test]
+fn one_coding_is_allowed_unless_the_operator_says_more() {
+    let with = |encoding: &str, max_codings: usize| {
+        let scanner = json::Scanner::new([&Pointer::to_key("model")], 16, OnDuplicateKey::Reject);
+        Decoder::new(encoding, Scanner::Json(Box::new(scanner)), Allowance { max_decompressed: LIMIT, max_codings }).is_ok()
+    };
+    for (encoding, layers) in [
+        ("", 0),
+        ("identity", 0),
+        (" , identity,,\tIdentity ", 0),
+        ("gzip", 1),
+        ("X-GZip", 1),
+        (",GZIP, ,identity", 1),
+        ("identity, br", 1),
+        ("gzip, gzip", 2),
+        ("zstd,deflate", 2),
+        ("gzip,gzip,gzip", 3),
+    ] {
+        for most in 0..4 {
+            assert_eq!(with(encoding, most), layers <= most, "{encoding} where {most} may be");
+        }
+        assert_eq!(is_plain(encoding), layers == 0, "{encoding}");
+    }
+    for unknown in ["compress", "gzip;q=1", "gzip br", "aws-chunked", "x-deflate", "\u{a0}gzip"] {
+        assert!(!with(unknown, 3), "{unknown}");
+    }
+}
+
+#[test]
+fn several_headers_are_one_list() {
+    for (values, encoding) in [
+        (&[][..], Some("")),
+        (&["gzip"], Some("gzip")),
+        (&["gzip", "gzip"], Some("gzip,gzip")),
+        (&["identity", "", "br"], Some("identity,,br")),
+    ] {
+        let mut request = crate::extract::request::Request::new("/v1/responses");
+        values.iter().for_each(|value| request.add_header("Content-Encoding", value));
+        assert_eq!(named(&request).as_deref(), encoding, "{values:?}");
+    }
+}
+
+#[test]
+fn bytes_behind_the_end_of_a_coding_are_not_skipped() {
+    let text = document(1_000);
+    for (encoding, body) in [
+        ("gzip", gzip(&text)),
+        ("deflate", zlib(&text)),
+        ("deflate", bare(&text)),
+        ("br", brotli(&text)),
+        ("zstd", zstd_of(&text)),
+        ("gzip, gzip", gzip(&gzip(&text))),
+    ] {
+        for behind in [&b"{\"model\":\"other\"}"[..], b"\0", b"\n"] {
+            let body = [&body[..], behind].concat();
+            for step in [1, 64, usize::MAX] {
+                assert!(matches!(read(encoding, &body, step), Err(Failure::Malformed(_))), "{encoding} in steps of {step}");
+            }
+        }
+    }
 }
