@@ -9,6 +9,7 @@ pub mod expectations;
 #[cfg(feature = "server")]
 pub mod last_good;
 pub mod load;
+pub mod loosening;
 mod merge;
 #[cfg(feature = "server")]
 pub mod origin;

@@ -148,6 +148,14 @@ pub fn plain(text: &str) -> Value {
     scalar::resolve(text)
 }
 
+/// True if the text says itself where it ends, so that nothing of it can be cut off without a trace: JSON and other documents in
+/// braces, and YAML whose last line is `...`.
+#[must_use]
+pub fn shows_its_end(text: &str) -> bool {
+    let text = text.trim_start_matches('\u{feff}').trim();
+    text.starts_with('{') && text.ends_with('}') || text.lines().next_back() == Some("...")
+}
+
 /// Reads one document. An empty text, or one of comments only, is a null node at the source as a whole. The node is `None` if the
 /// text cannot be read; there is at least one error then. Duplicate keys are errors beside a node that holds the first of each.
 #[must_use]

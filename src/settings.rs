@@ -51,6 +51,10 @@ pub struct CatalogSettings {
     /// A file, a directory or an http(s) URL.
     pub source: String,
     pub refresh: Duration,
+    /// How long a change must stay as it is before it comes into use.
+    pub settle: Duration,
+    /// The same for a change that takes something away or opens something.
+    pub settle_loosening: Duration,
     /// A directory for the last accepted snapshot.
     pub last_good: Option<String>,
 }
@@ -232,6 +236,8 @@ impl Default for Settings {
             catalog: CatalogSettings {
                 source: "catalogs/quickstart".to_owned(),
                 refresh: Duration::from_secs(5),
+                settle: Duration::from_secs(1),
+                settle_loosening: Duration::from_secs(10),
                 last_good: None,
             },
             publish: Publish::default(),

@@ -71,7 +71,7 @@ const WALLS: &[(&str, &[&str])] = &[
     ("catalog/store", &["telemetry"]),
     ("catalog/watch", &["catalog", "diagnostic", "expectations", "explain", "settings", "telemetry"]),
     ("catalog/origin", &["catalog", "diagnostic"]),
-    ("catalog/remote", &["catalog"]),
+    ("catalog/remote", &["catalog", "document"]),
     ("catalog/last_good", &["catalog"]),
     (
         "pipeline",

@@ -34,6 +34,13 @@ pub(super) fn status_json(status: &Status) -> Value {
         "last_error": status.last_error.as_deref(),
         "failures_since": status.failures_since,
         "stale": status.stale,
+        "pending": status.pending.as_ref().map(|pending| json!({
+            "why": &*pending.why,
+            "since": rfc3339(pending.since),
+            "until": rfc3339(pending.until),
+            "loosens": pending.loosens,
+        })),
+        "last_good_error": status.last_good_error.as_deref(),
     })
 }
 

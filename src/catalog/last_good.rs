@@ -3,7 +3,7 @@
 //! not judge: what it gives back is compiled like any other source.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -45,11 +45,9 @@ impl LastGood {
     /// The directory cannot be written.
     pub fn save(&self, source: &str, accepted_at: SystemTime, texts: &[SourceFile]) -> io::Result<()> {
         fs::create_dir_all(&self.directory)?;
-        let files: Vec<Value> = texts.iter().map(|text| json!({"name": &*text.name, "text": &*text.text})).collect();
-        let seconds = accepted_at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let bundle = json!({"format": 1, "source": source, "accepted_at": seconds, "files": files});
         let temporary = self.directory.join(format!(".{FILE}.{}", std::process::id()));
-        let written = write_private(&temporary, bundle.to_string().as_bytes()).and_then(|()| fs::rename(&temporary, self.path()));
+        let written = write_private(&temporary, |file| write(file, source, accepted_at, texts))
+            .and_then(|()| fs::rename(&temporary, self.path()));
         if written.is_err() {
             let _ = fs::remove_file(&temporary);
         }
@@ -57,6 +55,19 @@ impl LastGood {
         // The rename itself must survive a power cut too; a file system that cannot sync a directory has done what it can.
         let _ = File::open(&self.directory).and_then(|directory| directory.sync_all());
         Ok(())
+    }
+
+    /// Puts what was saved out of the way of [`LastGood::load`]; where it is now, if anything was there. Blocks.
+    ///
+    /// # Errors
+    /// It cannot be renamed.
+    pub fn set_aside(&self) -> io::Result<Option<PathBuf>> {
+        let aside = self.directory.join(format!("{FILE}.stale"));
+        match fs::rename(self.path(), &aside) {
+            Ok(()) => Ok(Some(aside)),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// What was saved last; `None` if nothing ever was. Blocks.
@@ -73,15 +84,29 @@ impl LastGood {
     }
 }
 
-/// API keys stand in a catalog as hashes; even so, only the owner may read the copy.
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// API keys are in a catalog as hashes; even so, only the owner may read the copy.
+fn write_private(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+    let mut file = BufWriter::new(options.open(path)?);
+    write(&mut file)?;
+    file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+}
+
+/// Text by text: the whole bundle in memory would be a second catalog, and a third.
+fn write(out: &mut impl Write, source: &str, accepted_at: SystemTime, texts: &[SourceFile]) -> io::Result<()> {
+    let seconds = accepted_at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    write!(out, "{{\"format\":1,\"source\":{},\"accepted_at\":{seconds},\"files\":[", json!(source))?;
+    for (at, file) in texts.iter().enumerate() {
+        out.write_all(if at == 0 { b"{\"name\":" } else { b",{\"name\":" })?;
+        serde_json::to_writer(&mut *out, &*file.name)?;
+        out.write_all(b",\"text\":")?;
+        serde_json::to_writer(&mut *out, &*file.text)?;
+        out.write_all(b"}")?;
+    }
+    out.write_all(b"]}")
 }
 
 fn parse(text: &str) -> Option<Saved> {
@@ -118,6 +143,19 @@ mod tests {
         let names: Vec<_> =
             fs::read_dir(directory.path().join("made")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, [FILE], "no temporary file stays behind");
+    }
+
+    #[test]
+    fn what_is_set_aside_is_not_found_and_not_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let last_good = LastGood::new(directory.path().to_str().unwrap());
+        assert_eq!(last_good.set_aside().unwrap(), None);
+        let texts = [SourceFile::new("a.yaml", "x"), SourceFile::new("b \"quoted\".yaml", "y\n\u{1}")];
+        last_good.save("a", UNIX_EPOCH, &texts).unwrap();
+        assert_eq!(last_good.load().unwrap().unwrap().texts, texts);
+        let aside = last_good.set_aside().unwrap().unwrap();
+        assert_eq!(last_good.load().unwrap(), None);
+        assert!(fs::read_to_string(aside).unwrap().contains("quoted"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::load::{self, LoadError, SourceFile};
+use super::load::{self, Files, LoadError, SourceFile};
 use super::remote::{Fetched, Remote};
 use crate::diagnostic::Diagnostic;
 use crate::diagnostic::mask::is_address;
@@ -34,10 +34,10 @@ pub enum Reading {
     Away(String),
 }
 
-pub type Texts = Result<Vec<SourceFile>, Vec<Diagnostic>>;
+pub type Texts = Result<Files, Vec<Diagnostic>>;
 
 /// Equal for equal file names and texts. Modification times say nothing: they survive a swap of links.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ContentHash([u8; 32]);
 
 impl ContentHash {
@@ -49,7 +49,7 @@ impl ContentHash {
             hash.update(part);
         };
         match texts {
-            Ok(files) => files.iter().for_each(|file| {
+            Ok(files) => files.texts.iter().for_each(|file| {
                 add(&file.name);
                 add(&file.text);
             }),
@@ -106,24 +106,6 @@ impl Origin {
         }
     }
 
-    /// The directories whose events may mean a change: that of the path, and where its links lead now.
-    #[must_use]
-    pub fn directories(&self) -> Vec<PathBuf> {
-        let Self::Path(path) = self else { return Vec::new() };
-        let directory = |path: &Path| {
-            if path.is_dir() {
-                path.to_path_buf()
-            } else {
-                path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
-            }
-        };
-        let mut directories = vec![directory(path)];
-        if let Ok(target) = path.canonicalize() {
-            directories.push(directory(&target));
-        }
-        directories
-    }
-
     /// Reads the source. Files are read on a thread that may block.
     pub async fn read(&mut self) -> Reading {
         match self {
@@ -134,7 +116,10 @@ impl Origin {
                     .unwrap_or_else(|error| Reading::Away(format!("reading the catalog failed: {error}")))
             }
             Self::Url(remote) => match remote.fetch().await {
-                Ok(Fetched::Text(text)) => Reading::from(Ok(vec![SourceFile::new(&remote.shown(), &text)])),
+                Ok(Fetched::Text(text)) => {
+                    let texts = vec![SourceFile::new(&remote.shown(), &text)];
+                    Reading::from(Ok(Files { texts, ..Files::default() }))
+                }
                 Ok(Fetched::NotModified) => Reading::NotModified,
                 Err(error) => Reading::Away(error),
             },
@@ -149,7 +134,9 @@ impl Origin {
     }
 }
 
-fn read_path(path: &Path) -> Reading {
+/// Reads a path. Blocks, on a dead mount for ever.
+#[must_use]
+pub fn read_path(path: &Path) -> Reading {
     match load::read(path) {
         Ok(files) => Reading::from(Ok(files)),
         Err(LoadError::Invalid(found)) => Reading::from(Err(found)),

@@ -36,8 +36,23 @@ pub struct Status {
     pub last_error: Option<Arc<str>>,
     /// Failed loads since the last good one.
     pub failures_since: u64,
-    /// A catalog is in use, and it is not what the source holds now.
+    /// A catalog is in use, and the source cannot be reached or holds none that is good.
     pub stale: bool,
+    /// A change that was seen and is not in use yet.
+    pub pending: Option<Pending>,
+    /// Why the catalog in use is not in `catalog.last_good`, if it should be.
+    pub last_good_error: Option<Arc<str>>,
+}
+
+/// A change of the source that has to stay as it is for a while before it comes into use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pending {
+    pub why: Arc<str>,
+    pub since: SystemTime,
+    /// When it comes into use if nothing changes until then.
+    pub until: SystemTime,
+    /// What it takes away or opens, for people.
+    pub loosens: Vec<String>,
 }
 
 impl Store {
@@ -52,6 +67,8 @@ impl Store {
             last_error: None,
             failures_since: 0,
             stale: false,
+            pending: None,
+            last_good_error: None,
         };
         Self { state: ArcSwap::from_pointee(State { snapshot: None, status }), loaded: watch::channel(false).0 }
     }
@@ -96,6 +113,7 @@ impl Store {
                 last_error: None,
                 failures_since: 0,
                 stale: false,
+                pending: None,
                 ..status
             },
             Some(snapshot.clone()),
@@ -131,6 +149,23 @@ impl Store {
             },
             snapshot,
         );
+    }
+
+    /// The source holds again what is in use.
+    pub fn recover(&self) {
+        self.put(|status| Status { last_error: None, failures_since: 0, stale: false, pending: None, ..status }, self.current());
+    }
+
+    /// Says what is waited for, or that nothing is.
+    pub fn pending(&self, pending: Option<Pending>) {
+        if self.state.load().status.pending != pending {
+            self.put(|status| Status { pending, ..status }, self.current());
+        }
+    }
+
+    /// Says whether what is in use was saved.
+    pub fn saved(&self, error: Option<&str>) {
+        self.put(|status| Status { last_good_error: error.map(Arc::from), ..status }, self.current());
     }
 
     fn put(&self, change: impl FnOnce(Status) -> Status, snapshot: Option<Arc<Snapshot>>) {

@@ -1,61 +1,101 @@
-//! When the catalog is read, and what becomes of each reading: accepted whole, or refused while the last good one stays. One
-//! loader writes the store. It knows files and URLs only as [`Origin`]s, and what makes a catalog good only as `load`'s verdict.
+//! When the catalog is read, and when a reading is judged and comes into use: once it has been the same for a while, and for longer if
+//! it takes something away or opens something. One loader writes the store. It knows files and URLs only as a [`Source`], what makes
+//! a catalog good only as `load`'s verdict, and how long is long enough only from `settle`.
 
+mod acting;
 mod events;
 mod follow;
+mod links;
+mod reading;
+mod saving;
+mod settle;
+mod source;
 mod verdict;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::time::{sleep, timeout};
-use tracing::{error, info, warn};
 
-use self::events::Events;
+use self::events::Seen;
 pub use self::follow::Following;
-use self::verdict::{Verdict, judge, summary};
+use self::saving::Saving;
+use self::settle::{Settling, Times};
+use self::source::Source;
 use super::compile::Accepted;
 use super::last_good::LastGood;
-use super::load::SourceFile;
-use super::origin::{BadSource, ContentHash, HOW_TO_NAME, Origin, Reading, Texts};
+use super::load::{Files, SourceFile};
+use super::loosening::{FileEnd, Loosening};
+use super::origin::{BadSource, ContentHash, Origin, Reading};
+use super::snapshot::Snapshot;
 use super::store::Store;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Diagnostic;
 use crate::explain::Rules;
 use crate::settings::CatalogSettings;
 use crate::telemetry::Metrics;
-use crate::telemetry::metrics::Reload;
 
 /// How long after a file event the files are read: events come in bursts. Doubled for each event that changed nothing, since the
 /// directory may be a busy one, up to the longest.
 const DEBOUNCE: Duration = Duration::from_millis(30);
 const LONGEST_DEBOUNCE: Duration = Duration::from_secs(1);
-/// Two readings this far apart must agree before a change counts.
-const SETTLE: Duration = Duration::from_millis(60);
-/// A source that never comes to rest is judged all the same after this many readings.
-const MAX_READINGS: u32 = 30;
 /// The shortest poll: `refresh: 0s` must not spin.
 const MIN_REFRESH: Duration = Duration::from_millis(50);
-
-/// How many diagnostics of one catalog are logged; `cascade check` shows all.
-const MAX_LOGGED: usize = 20;
+/// What the loader's clock shows when it starts: a day, so that a file can be known to be as it is for longer than that.
+const CLOCK_START: Duration = Duration::from_secs(86_400);
+/// After so many times `settle` a source that does not settle at the start is served from `last_good` for the time being.
+const LONG_START: u32 = 4;
+/// The shortest wait for something to settle: clocks must have moved on.
+const MIN_WAIT: Duration = Duration::from_millis(5);
 
 /// Reads the source again and again and keeps the store up to date.
 pub struct Loader {
-    origin: Origin,
+    source: Source,
+    /// How the source is called in logs and answers.
+    shown: Arc<str>,
     refresh: Duration,
-    last_good: Option<LastGood>,
+    times: Times,
+    seen: Seen,
+    /// When the loader was made: its clock showed [`CLOCK_START`] then.
+    started: Instant,
+    settling: Settling,
+    saving: Option<Saving>,
     /// How the catalog's own tests are read and judged.
     rules: Arc<Rules>,
     store: Arc<Store>,
     metrics: Arc<Metrics>,
-    last: Last,
+    in_use: Option<InUse>,
+    trouble: Trouble,
+    /// Since when the source has been away, while that is not yet believed.
+    away_since: Option<Duration>,
+    candidate: Option<Candidate>,
+    /// What the source held last, for a server that says that it has not changed.
+    last_read: Option<ContentHash>,
+    /// What was warned of files that are not read, and where the source's links lead.
+    noticed: acting::Noticed,
+    /// Catalogs that were in use. They are freed here once no stream holds them: a large one takes a while.
+    retired: Vec<Arc<Snapshot>>,
 }
 
-/// What the latest reading was.
+struct InUse {
+    hash: ContentHash,
+    snapshot: Arc<Snapshot>,
+    ends: Vec<FileEnd>,
+}
+
+/// A catalog that is good and waits to come into use.
+struct Candidate {
+    hash: ContentHash,
+    accepted: Box<Accepted>,
+    files: Files,
+    ends: Vec<FileEnd>,
+    loosening: Loosening,
+    is_announced: bool,
+}
+
+/// What is wrong with the source now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Last {
+enum Trouble {
     None,
-    Accepted(ContentHash),
     Refused(ContentHash),
     /// Could not be reached, and why.
     Away(String),
@@ -72,226 +112,124 @@ pub enum First {
     Invalid { diagnostics: Vec<Diagnostic>, files: Vec<SourceFile> },
 }
 
-/// A catalog that was not accepted.
-#[derive(Debug, Default)]
-struct Refused {
-    diagnostics: Vec<Diagnostic>,
-    files: Vec<SourceFile>,
+/// What a look at the source came to.
+#[derive(Debug)]
+enum Step {
+    Done,
+    /// Look again after this long at the latest.
+    Wait(Duration),
+    Refused {
+        diagnostics: Vec<Diagnostic>,
+        files: Vec<SourceFile>,
+    },
 }
 
 impl Loader {
     /// A loader and the store that it fills.
     ///
     /// # Errors
-    /// `catalog.source` is neither a path nor a usable URL.
+    /// `catalog.source` is neither a path nor a usable URL, or the system gives no thread.
     pub fn new(settings: &CatalogSettings, rules: Rules, metrics: Arc<Metrics>) -> Result<(Self, Arc<Store>), BadSource> {
         let origin = Origin::parse(&settings.source)?;
-        let store = Arc::new(Store::new(&origin.shown()));
+        let (shown, seen) = (origin.shown(), Seen::default());
+        let store = Arc::new(Store::new(&shown));
+        let source = Source::new(origin, &seen).map_err(|error| BadSource(error.to_string()))?;
+        // One answer of a server is whole, so that there is nothing to come to rest.
+        let settle = if source.is_whole() { Duration::ZERO } else { settings.settle };
+        let times = Times { settle, loosening: settings.settle_loosening };
+        let saving = settings.last_good.as_deref().map(|path| Saving::new(LastGood::new(path), shown.clone(), store.clone()));
         let loader = Self {
-            origin,
+            source,
+            shown,
             refresh: settings.refresh.max(MIN_REFRESH),
-            last_good: settings.last_good.as_deref().map(LastGood::new),
+            times,
+            seen,
+            started: Instant::now(),
+            settling: Settling::new(times),
+            saving,
             rules: Arc::new(rules),
             store: store.clone(),
             metrics,
-            last: Last::None,
+            in_use: None,
+            trouble: Trouble::None,
+            away_since: None,
+            candidate: None,
+            last_read: None,
+            noticed: acting::Noticed::default(),
+            retired: Vec::new(),
         };
         Ok((loader, store))
     }
 
-    /// Loads for the first time. A catalog that is invalid is read twice before it is refused: it may have been half written.
+    /// Loads for the first time. A source that was changed just now may be half written: the last good catalog stands in for it,
+    /// and without one it is waited for.
     async fn first(&mut self) -> First {
-        let Refused { diagnostics, files } = self.refresh().await.unwrap_or_default();
-        if matches!(self.last, Last::Accepted(_)) {
-            First::Loaded
-        } else if self.use_last_good().await {
-            log_each(&diagnostics);
-            First::Loaded
-        } else if diagnostics.is_empty() {
-            First::Away
-        } else {
-            First::Invalid { diagnostics, files }
+        loop {
+            let reading = self.source.look().await;
+            if let Reading::Found(Ok(files), hash) = &reading
+                && age(files) < self.times.loosening
+            {
+                self.trust_if_saved(*hash).await;
+            }
+            let step = self.on(reading).await;
+            let is_long = self.started.elapsed() > self.times.settle * LONG_START;
+            let (diagnostics, files) = match step {
+                Step::Wait(left) if self.in_use.is_none() && !(is_long && self.use_last_good().await) => {
+                    let _ = timeout(left.max(MIN_WAIT), self.seen.next()).await;
+                    continue;
+                }
+                Step::Refused { diagnostics, files } => (diagnostics, files),
+                Step::Done | Step::Wait(_) => (Vec::new(), Vec::new()),
+            };
+            return if self.in_use.is_some() {
+                First::Loaded
+            } else if self.use_last_good().await {
+                acting::log_each(&diagnostics);
+                First::Loaded
+            } else if diagnostics.is_empty() {
+                First::Away
+            } else {
+                First::Invalid { diagnostics, files }
+            };
         }
     }
 
     /// Follows the source for ever.
     async fn run(mut self) {
-        let mut events = Events::new();
-        let mut debounce = DEBOUNCE;
+        let (mut debounce, mut wait) = (DEBOUNCE, self.refresh);
         loop {
-            events.watch(self.origin.directories());
-            let is_event = timeout(self.refresh, events.next()).await.is_ok();
+            let is_event = timeout(wait.clamp(MIN_WAIT, self.refresh), self.seen.next()).await.is_ok();
             if is_event {
                 sleep(debounce).await;
             }
-            let before = self.last.clone();
-            self.refresh().await;
-            let is_noise = is_event && self.last == before;
+            let before = (self.in_use.as_ref().map(|used| used.hash), self.trouble.clone());
+            let reading = self.source.look().await;
+            let is_waiting = match self.on(reading).await {
+                Step::Wait(left) => {
+                    wait = left;
+                    true
+                }
+                Step::Done | Step::Refused { .. } => {
+                    wait = self.refresh;
+                    false
+                }
+            };
+            let is_noise =
+                is_event && !is_waiting && before == (self.in_use.as_ref().map(|used| used.hash), self.trouble.clone());
             debounce = if is_noise { LONGEST_DEBOUNCE.min(debounce * 2) } else { DEBOUNCE };
-        }
-    }
-
-    /// Reads the source once and acts if it changed. Gives what is refused now, if anything.
-    async fn refresh(&mut self) -> Option<Refused> {
-        let mut reading = self.origin.read().await;
-        // A file that is being replaced, or links that are being swapped, may be away for a moment.
-        if matches!((&reading, &self.last), (Reading::Away(_), Last::Accepted(_) | Last::Refused(_))) {
-            sleep(SETTLE).await;
-            reading = self.origin.read().await;
-        }
-        match reading {
-            Reading::Found(_, hash) if self.last == Last::Accepted(hash) || self.last == Last::Refused(hash) => None,
-            Reading::NotModified => None,
-            Reading::Found(texts, hash) => self.consider(texts, hash).await,
-            Reading::Away(why) => {
-                self.away(why);
-                None
+            self.retire();
+            if let Some(saving) = &mut self.saving {
+                saving.go_on().await;
             }
         }
     }
 
-    async fn consider(&mut self, texts: Texts, hash: ContentHash) -> Option<Refused> {
-        // At the start nothing is in use, and a good catalog need not wait until its source has come to rest.
-        if self.last == Last::None
-            && let Verdict::Good(good) = judge(texts.clone(), self.rules.clone()).await
-        {
-            self.accept(*good, texts, hash).await;
-            return None;
-        }
-        let (texts, hash) = match self.at_rest(texts, hash).await {
-            Ok(read) => read,
-            Err(why) => {
-                self.away(why);
-                return None;
-            }
-        };
-        match judge(texts.clone(), self.rules.clone()).await {
-            Verdict::Good(good) => {
-                self.accept(*good, texts, hash).await;
-                None
-            }
-            Verdict::Bad(diagnostics) => {
-                self.refuse(&diagnostics, hash);
-                Some(Refused { diagnostics, files: texts.unwrap_or_default() })
-            }
-        }
-    }
-
-    /// Reads until two readings agree: a file that is being written is not judged half-way.
-    async fn at_rest(&mut self, texts: Texts, hash: ContentHash) -> Result<(Texts, ContentHash), String> {
-        let (mut texts, mut hash) = (texts, hash);
-        for _ in 0..MAX_READINGS {
-            sleep(SETTLE).await;
-            match self.origin.read().await {
-                Reading::Found(_, again) if again == hash => break,
-                Reading::Found(newer, again) => (texts, hash) = (newer, again),
-                Reading::NotModified => break,
-                Reading::Away(why) => return Err(why),
-            }
-        }
-        Ok((texts, hash))
-    }
-
-    async fn accept(&mut self, good: Accepted, texts: Texts, hash: ContentHash) {
-        let now = SystemTime::now();
-        let snapshot = Arc::new(good.snapshot);
-        log_each(&good.warnings);
-        let label = snapshot.label.as_deref().unwrap_or_default();
-        info!(revision = %snapshot.revision, label, models = snapshot.models.len(), tenants = snapshot.tenants.len(), "catalog in use");
-        self.metrics.catalog_in_use(&snapshot, true);
-        self.metrics.reloaded(Reload::Success, now);
-        self.store.accept(&snapshot, now);
-        self.last = Last::Accepted(hash);
-        let (Some(last_good), Ok(texts)) = (self.last_good.clone(), texts) else { return };
-        let (source, path) = (self.origin.shown(), last_good.path());
-        let saved = tokio::task::spawn_blocking(move || last_good.save(&source, now, &texts)).await;
-        if let Some(error) =
-            saved.map_or_else(|error| Some(error.to_string()), |saved| saved.err().map(|error| error.to_string()))
-        {
-            warn!(path = %path.display(), error, "the catalog could not be saved to catalog.last_good: a restart may find none");
-        }
-    }
-
-    fn refuse(&mut self, diagnostics: &[Diagnostic], hash: ContentHash) {
-        let why = summary(diagnostics);
-        if self.last == Last::None {
-            // The caller of `first` decides what is said.
-            self.count_failure(&why);
-        } else {
-            log_each(diagnostics);
-            self.failed(&why, "the catalog is refused", None);
-        }
-        self.last = Last::Refused(hash);
-    }
-
-    /// Logged when it begins and when its cause changes, not at every poll.
-    fn away(&mut self, why: String) {
-        self.origin.forget();
-        let known = self.last == Last::Away(why.clone());
-        if known {
-            self.count_failure(&why);
-        } else {
-            self.failed(&why, "the catalog cannot be reached", Some(HOW_TO_NAME));
-        }
-        self.last = Last::Away(why);
-    }
-
-    /// `hint`: for who has never had a catalog here.
-    fn failed(&self, why: &str, what: &'static str, hint: Option<&str>) {
-        self.count_failure(why);
-        match self.store.status().revision {
-            Some(revision) => error!(error = why, %revision, "{what}: the last good one stays in use"),
-            None => error!(error = why, hint, "{what}, and there is none in use: not ready"),
-        }
-    }
-
-    fn count_failure(&self, why: &str) {
-        self.store.fail(why);
-        self.metrics.reloaded(Reload::Failure, SystemTime::now());
-        self.metrics.catalog_stale(self.store.status().stale);
-    }
-
-    /// True if the saved catalog is in use now.
-    async fn use_last_good(&self) -> bool {
-        let Some(last_good) = self.last_good.clone() else { return false };
-        let path = last_good.path();
-        let path = path.display();
-        let saved = match tokio::task::spawn_blocking(move || last_good.load()).await {
-            Ok(Ok(Some(saved))) => saved,
-            Ok(Ok(None)) => return false,
-            Ok(Err(error)) => {
-                error!(%path, %error, "the last good catalog cannot be read");
-                return false;
-            }
-            Err(error) => {
-                error!(%path, %error, "the last good catalog cannot be read");
-                return false;
-            }
-        };
-        match judge(Ok(saved.texts), self.rules.clone()).await {
-            Verdict::Good(good) => {
-                let snapshot = Arc::new(good.snapshot);
-                let (revision, source) = (&snapshot.revision, &saved.source);
-                warn!(%path, %revision, saved_from = source, "the last good catalog is in use until the source gives one (stale)");
-                self.metrics.catalog_in_use(&snapshot, false);
-                self.store.accept_last_good(&snapshot, saved.accepted_at);
-                true
-            }
-            Verdict::Bad(diagnostics) => {
-                error!(%path, error = summary(&diagnostics), "the last good catalog is not good any more");
-                false
-            }
-        }
+    fn now(&self) -> Duration {
+        CLOCK_START + self.started.elapsed()
     }
 }
 
-fn log_each(diagnostics: &[Diagnostic]) {
-    for diagnostic in diagnostics.iter().take(MAX_LOGGED) {
-        let Diagnostic { severity, code, place, message, hint } = diagnostic;
-        let hint = hint.as_deref().unwrap_or_default();
-        match severity {
-            Severity::Error => error!(code, %place, hint, "catalog: {message}"),
-            Severity::Warning => warn!(code, %place, hint, "catalog: {message}"),
-        }
-    }
+/// For how long the files have been as they are, by the clock of their file system. A time to come says nothing.
+fn age(files: &Files) -> Duration {
+    files.changed.and_then(|changed| SystemTime::now().duration_since(changed).ok()).unwrap_or_default()
 }

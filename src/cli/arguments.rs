@@ -42,6 +42,9 @@ pub(super) enum Command {
 /// Where the catalog and the settings come from.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Common {
+    /// The catalog, as with --catalog.
+    #[arg(value_name = "SOURCE", conflicts_with = "catalog", value_parser = NonEmptyStringValueParser::new())]
+    pub(super) source: Option<String>,
     /// The catalog: a file, a directory of *.yaml, *.yml and *.json files, or an http(s) URL.
     #[arg(long, value_name = "SOURCE", value_parser = NonEmptyStringValueParser::new())]
     pub(super) catalog: Option<String>,
@@ -83,8 +86,8 @@ pub(super) struct Serve {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  cascade check --catalog catalogs/quickstart
-  cascade check --catalog catalog.yaml --format json |
+  cascade check catalogs/quickstart
+  cascade check catalog.yaml --format json |
     jq '.diagnostics[] | .message'
 
 Exit codes: 0 good, warnings included; 1 errors found; 2 usage.")]

@@ -25,8 +25,8 @@ use crate::settings::Settings;
 use crate::telemetry::Metrics;
 use crate::telemetry::log;
 
-/// How long the first load may take before addresses are bound without it. Files are faster: a bad one is refused before any
-/// address is taken. A slow URL must not keep the probes unanswered.
+/// How long the first load may take before addresses are bound without it, beside `catalog.settle`. Files are faster: a bad one is
+/// refused before any address is taken. A slow URL must not keep the probes unanswered.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(arguments: &Serve) -> ExitCode {
@@ -86,7 +86,7 @@ async fn serve(settings: Settings) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let first = timeout(PATIENCE, following.first()).await;
+    let first = timeout(PATIENCE + settings.catalog.settle, following.first()).await;
     if let Ok(First::Invalid { diagnostics, files }) = &first {
         return refuse("the catalog is invalid", diagnostics, files);
     }

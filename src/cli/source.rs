@@ -1,7 +1,7 @@
 //! What the one-shot commands work on: the settings and the catalog, read once.
 
 use crate::catalog::compile::Accepted;
-use crate::catalog::load::SourceFile;
+use crate::catalog::load::{Files, SourceFile};
 use crate::catalog::origin::{HOW_TO_NAME, Origin, Reading};
 use crate::cli::arguments::Common;
 use crate::diagnostic::{Diagnostic, Place};
@@ -24,7 +24,8 @@ pub(super) fn settings(common: &Common, listen: Option<&String>, admin: Option<&
         Some(name) => vec![config(name)?],
         None => Vec::new(),
     };
-    let flags = Flags { catalog: common.catalog.clone(), listen: listen.cloned(), admin: admin.cloned() };
+    let catalog = common.catalog.clone().or_else(|| common.source.clone());
+    let flags = Flags { catalog, listen: listen.cloned(), admin: admin.cloned() };
     // A variable that is no UTF-8 is none of ours.
     let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let file = files.first().map(|file| (&*file.name, &*file.text));
@@ -62,12 +63,19 @@ pub(super) struct Catalog {
 /// Reads the catalog once.
 pub(super) fn catalog(settings: &Settings) -> Catalog {
     match read_source(&settings.catalog.source) {
-        Ok(files) => Catalog { verdict: accept(&files, &settings.rules()), files },
+        Ok(Files { texts: files, warnings, .. }) => {
+            let mut verdict = accept(&files, &settings.rules());
+            match &mut verdict {
+                Ok(accepted) => accepted.warnings.extend(warnings),
+                Err(found) => found.extend(warnings),
+            }
+            Catalog { files, verdict }
+        }
         Err(found) => Catalog { files: Vec::new(), verdict: Err(found) },
     }
 }
 
-fn read_source(source: &str) -> Result<Vec<SourceFile>, Vec<Diagnostic>> {
+fn read_source(source: &str) -> Result<Files, Vec<Diagnostic>> {
     // A URL is shown without what may be secret in it.
     let shown = Origin::parse(source).map_or_else(|_| "catalog.source".to_owned(), |origin| origin.shown().to_string());
     let unreachable = |why: String| {

@@ -47,6 +47,8 @@ impl Serve {
         let mut command = Command::new(program);
         command.arg("serve").args(["--listen", &grpc.to_string(), "--admin", &admin.to_string()]).args(arguments);
         without_settings(&mut command);
+        // Whoever writes a catalog here writes it whole, before the start or by rename.
+        command.env("CASCADE_CATALOG__SETTLE", "30ms").env("CASCADE_CATALOG__SETTLE_LOOSENING", "60ms");
         let child = command
             .stdin(Stdio::null())
             .stdout(output)

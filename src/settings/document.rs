@@ -47,6 +47,14 @@ const CATALOG: Shape = Shape::Record(&Record {
     fields: &[
         field("source", Shape::Name, "A file, a directory, or an http(s) URL.").default("\"catalogs/quickstart\""),
         field("refresh", Shape::Duration, "How often the source is read again, beside file events.").default("\"5s\""),
+        field("settle", Shape::Duration, "How long a changed file or directory must stay as it is before the change comes into use.")
+            .default("\"1s\""),
+        field(
+            "settle_loosening",
+            Shape::Duration,
+            "The same for a change that takes something away or opens something: a file, a tenant or a restriction that is gone, a tenant that is new. A half-written file looks like that.",
+        )
+        .default("\"10s\""),
         field(
             "last_good",
             Shape::Text,

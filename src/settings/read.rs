@@ -20,6 +20,9 @@ use crate::extract::source::{OnDuplicateKey, Plan, Source};
 /// No request waits longer, whatever proxy is before us.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
+/// A change that waits longer is not followed but forgotten.
+const LONGEST_SETTLE: Duration = Duration::from_secs(3_600);
+
 /// Settings that flags give; they win over everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flags {
@@ -112,10 +115,20 @@ impl<'r> Reader<'r> {
     }
 
     fn catalog(&mut self, default: CatalogSettings) -> CatalogSettings {
+        let settle = self.time("catalog.settle", LONGEST_SETTLE).unwrap_or(default.settle);
+        let settle_loosening = self.time("catalog.settle_loosening", LONGEST_SETTLE).unwrap_or(default.settle_loosening);
+        if settle_loosening < settle {
+            let path = if self.at("catalog.settle_loosening").is_some() { "catalog.settle_loosening" } else { "catalog.settle" };
+            let message =
+                "`catalog.settle_loosening` is shorter than `catalog.settle`: what opens something must wait at least as long";
+            self.fault("bad-value", path, message);
+        }
         CatalogSettings {
             source: self.text("catalog.source").map_or(default.source, str::to_owned),
             // However little is asked for: the loader knows how often it can read.
             refresh: self.time("catalog.refresh", Duration::MAX).unwrap_or(default.refresh),
+            settle,
+            settle_loosening,
             last_good: self.file("catalog.last_good").or(default.last_good),
         }
     }
@@ -267,7 +280,7 @@ impl<'r> Reader<'r> {
         if time.is_zero() {
             self.fault("bad-value", path, &format!("`{path}` must be more than 0s"));
         } else if time > longest {
-            self.fault("bad-value", path, &format!("`{path}` may be {}s at most: no request can wait longer", longest.as_secs()));
+            self.fault("bad-value", path, &format!("`{path}` may be {}s at most", longest.as_secs()));
         }
         Some(time)
     }

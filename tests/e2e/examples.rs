@@ -207,7 +207,7 @@ async fn a_cluster_with_filters_of_its_own_that_does_not_list_the_upstream_role_
 fn every_shipped_catalog_for_these_examples_names_only_their_clusters() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("catalogs");
     for name in ["quickstart", "fallback-80-20", "two-attempts", "onprem-overflow", "tenant-chains"] {
-        let files = load::read(&root.join(name)).unwrap();
+        let files = load::read(&root.join(name)).unwrap().texts;
         let snapshot = compile(&files).unwrap().snapshot;
         for cluster in &snapshot.clusters {
             assert!(PROVIDERS.iter().any(|(known, _)| *known == cluster.name.as_str()), "{name}: {}", cluster.name);

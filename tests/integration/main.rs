@@ -26,6 +26,7 @@ mod reload;
 mod remote;
 mod serving;
 mod sessions;
+mod settling;
 mod sharing;
 mod start;
 mod streams;

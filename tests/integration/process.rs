@@ -27,6 +27,9 @@ pub fn command(arguments: &[&str]) -> Command {
     command
 }
 
+/// Changes settle quickly, so that tests need not wait for seconds; tests about settling say their own times.
+const QUICK: [(&str, &str); 2] = [("CASCADE_CATALOG__SETTLE", "30ms"), ("CASCADE_CATALOG__SETTLE_LOOSENING", "60ms")];
+
 /// A running `cascade serve`.
 pub struct Cascade {
     child: Child,
@@ -45,6 +48,7 @@ impl Cascade {
         }
         all.extend(arguments);
         let mut command = command(&all);
+        command.envs(QUICK);
         command.envs(settings.iter().map(|(name, value)| (format!("CASCADE_{name}"), value)));
         Self::spawn(command)
     }

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::catalog::good;
 use crate::process::{Cascade, eventually};
@@ -80,4 +81,64 @@ async fn json_is_a_catalog_too() {
     let (_shelf, url) = start(text.to_owned(), None).await;
     let cascade = Cascade::ready(&["--catalog", &url], &QUICK).await;
     assert_eq!(cascade.status().await["label"], "json");
+}
+
+/// Answers every request with these bytes and closes the connection.
+async fn start_raw(answer: Arc<Mutex<String>>) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/catalog.yaml", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = vec![0; 4096];
+            let _ = stream.read(&mut head).await;
+            let bytes = answer.lock().unwrap().clone();
+            let _ = stream.write_all(bytes.as_bytes()).await;
+            let _ = stream.shutdown().await;
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn an_answer_that_could_be_cut_is_not_taken() {
+    let text = good("one");
+    let cut = &text[..text.find("tenants:").unwrap()];
+    let plain = |text: &str| format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{text}");
+    let chunked =
+        |text: &str| format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{text}\r\n0\r\n\r\n", text.len());
+    let sized = |text: &str, length: usize| format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{text}");
+    let answer = Arc::new(Mutex::new(plain(cut)));
+    let url = start_raw(answer.clone()).await;
+    let cascade = Cascade::start(&["--catalog", &url], &QUICK);
+    let failed = cascade.status_where("a failure", |status| status["failures_since"].as_u64() >= Some(2)).await;
+    assert!(failed["last_error"].as_str().unwrap().contains("content-length") && failed["revision"].is_null(), "{failed}");
+    *answer.lock().unwrap() = plain(&format!("{text}...\n"));
+    cascade.status_where("a document that shows its end", |status| status["label"] == "one").await;
+    let bad = [
+        plain(cut),
+        sized(cut, text.len()),
+        chunked(cut).trim_end_matches("0\r\n\r\n").to_owned(),
+        format!("HTTP/1.0 200 OK\r\n\r\n{cut}"),
+    ];
+    for bad in bad {
+        *answer.lock().unwrap() = bad;
+        let failed = cascade.status_where("a failure", |status| status["stale"] == true).await;
+        assert_eq!(failed["label"], "one");
+        *answer.lock().unwrap() = chunked(&format!("{text}...\n"));
+        cascade.status_where("recovery", |status| status["stale"] == false).await;
+    }
+    let catalog = cascade.get("/catalog").await.json();
+    assert_eq!(catalog["tenants"].as_object().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_loosening_from_a_server_must_be_answered_for_a_while() {
+    let (shelf, url) = start(good("one"), None).await;
+    let settings = [("CATALOG__REFRESH", "100ms"), ("CATALOG__SETTLE_LOOSENING", "1h")];
+    let cascade = Cascade::ready(&["--catalog", &url], &settings).await;
+    shelf.lock().unwrap().text = good("two").replace("require_tags: [eu]", "");
+    let status = cascade.status_where("pending", |status| status["pending"]["loosens"].is_array()).await;
+    assert_eq!(status["label"], "one");
+    shelf.lock().unwrap().text = good("three");
+    cascade.status_where("what loosens nothing", |status| status["label"] == "three" && status["pending"].is_null()).await;
 }

@@ -29,8 +29,10 @@ const ELSEWHERE: &[&str] = &[
     "untrusted-tenant",
     "unused-setting",
     // Those of `load`, `document` and the command line.
+    "file-not-read",
     "no-catalog-files",
     "not-utf8",
+    "special-file",
     "too-big",
     "too-deep",
     "unreachable",

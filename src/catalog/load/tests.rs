@@ -1,18 +1,22 @@
 //! What counts as a file of a catalog, on a real file system.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
 
 use tempfile::TempDir;
 
 use super::*;
+use crate::diagnostic::Severity;
 
 fn names(directory: &TempDir) -> Vec<String> {
-    let files = read(directory.path()).unwrap();
+    let files = read(directory.path()).unwrap().texts;
     files.iter().map(|file| file.name.rsplit('/').next().unwrap().to_owned()).collect()
 }
 
-fn codes(result: Result<Vec<SourceFile>, LoadError>, directory: &TempDir) -> Vec<String> {
+fn codes(result: Result<Files, LoadError>, directory: &TempDir) -> Vec<String> {
     let Err(LoadError::Invalid(found)) = result else { panic!("{result:?}") };
     let root = format!("{}", directory.path().display());
     found.iter().map(|fault| format!("{} {}", fault.code, fault.place.to_string().replace(&root, "."))).collect()
@@ -27,7 +31,7 @@ fn a_directory_gives_its_catalog_files_in_order() {
     fs::create_dir_all(directory.path().join("inner.yaml")).unwrap();
     fs::write(directory.path().join("inner.yaml/h.yaml"), "h").unwrap();
     assert_eq!(names(&directory), ["a.json", "b.yaml", "c.yml"]);
-    let files = read(directory.path()).unwrap();
+    let files = read(directory.path()).unwrap().texts;
     assert_eq!(&*files[0].text, "a.json");
     assert_eq!(&*files[0].name, directory.path().join("a.json").display().to_string(), "the name is what the operator can open");
 }
@@ -48,7 +52,7 @@ fn a_mounted_config_map_is_read_from_one_state() {
     }
     fs::write(root.join("plain.yaml"), "plain").unwrap();
     symlink(root.join("..2024/a.yaml"), root.join("link.yaml")).unwrap();
-    let texts = || read(root).unwrap().iter().map(|file| file.text.to_string()).collect::<Vec<_>>();
+    let texts = || read(root).unwrap().texts.iter().map(|file| file.text.to_string()).collect::<Vec<_>>();
     assert_eq!(texts(), ["old", "old", "old", "plain"]);
     symlink("..2025", root.join("..data_tmp")).unwrap();
     fs::rename(root.join("..data_tmp"), root.join("..data")).unwrap();
@@ -100,4 +104,54 @@ fn a_link_that_leads_nowhere_is_named() {
         let Err(LoadError::Unreachable(why)) = read(directory.path()) else { panic!("{target}") };
         assert!(why.contains("/loop.yaml: "), "{why}");
     }
+}
+
+#[test]
+fn a_file_whose_name_only_looks_like_a_catalogs_is_warned_of() {
+    let directory = TempDir::new().unwrap();
+    fs::write(directory.path().join("a.yaml"), "a").unwrap();
+    let odd: [&[u8]; 8] = [b"B.YAML", b"c.Yml", b"d.JSON", b"e\xff.yaml", b"f.ymal", b"g.yaml.txt", b"h.jsonc", b"i.yaml "];
+    for name in odd {
+        fs::write(directory.path().join(OsStr::from_bytes(name)), "x").unwrap();
+    }
+    // What editors, package managers and people put beside it on purpose.
+    for name in ["a.yaml~", "#a.yaml#", ".a.yaml.swp", "4913", "a.yaml.bak", "README.md", "a.yaml.rpmsave", "notes.txt", "x.sh"] {
+        fs::write(directory.path().join(name), "x").unwrap();
+    }
+    fs::create_dir(directory.path().join("INNER.YAML")).unwrap();
+    let Files { texts, warnings, .. } = read(directory.path()).unwrap();
+    assert_eq!(texts.len(), 1);
+    let found: Vec<&str> = warnings.iter().map(|warning| warning.place.source.rsplit('/').next().unwrap()).collect();
+    assert_eq!(found, ["B.YAML", "c.Yml", "d.JSON", "e\u{fffd}.yaml", "f.ymal", "g.yaml.txt", "h.jsonc", "i.yaml "]);
+    assert!(warnings.iter().all(|warning| warning.code == "file-not-read" && warning.severity == Severity::Warning));
+    fs::remove_file(directory.path().join("a.yaml")).unwrap();
+    let Err(LoadError::Invalid(found)) = read(directory.path()) else { panic!() };
+    assert_eq!(found.len(), 9, "what lies there instead is said beside the error: {found:?}");
+}
+
+#[test]
+fn what_could_keep_a_reader_waiting_is_refused_and_never_opened() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("a.yaml");
+    let fifo = || assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let socket = || drop(UnixListener::bind(&path).unwrap());
+    let device = || symlink("/dev/zero", &path).unwrap();
+    for make in [&fifo as &dyn Fn(), &socket, &device] {
+        make();
+        let name = path.display().to_string();
+        assert_eq!(codes(read(&path), &directory), ["special-file ./a.yaml"], "{name}");
+        assert_eq!(codes(read(directory.path()), &directory), ["special-file ./a.yaml"]);
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn the_last_change_is_that_of_the_directory_too_and_no_copied_time() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("a.yaml");
+    fs::write(&path, "a").unwrap();
+    let file = File::options().append(true).open(&path).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(3_600)).unwrap();
+    let recent = |changed: Option<SystemTime>| changed.unwrap().elapsed().unwrap_or_default() < Duration::from_secs(600);
+    assert!(recent(read(&path).unwrap().changed) && recent(read(directory.path()).unwrap().changed));
 }

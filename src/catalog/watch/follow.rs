@@ -5,6 +5,7 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
+use super::events::Seen;
 use super::{First, Loader};
 
 /// A loader at work. Dropped, it ends once it is done with what it is at.
@@ -12,6 +13,7 @@ use super::{First, Loader};
 pub struct Following {
     first: oneshot::Receiver<First>,
     ended: oneshot::Receiver<()>,
+    seen: Seen,
     #[allow(dead_code, reason = "dropping it tells the thread to end")]
     stop: oneshot::Sender<()>,
 }
@@ -23,6 +25,7 @@ impl Loader {
     /// The system gives no thread or no event queue.
     pub fn start(mut self) -> io::Result<Following> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let seen = self.seen.clone();
         let (first_sender, first) = oneshot::channel();
         let (alive, ended) = oneshot::channel::<()>();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -40,7 +43,7 @@ impl Loader {
             });
             runtime.shutdown_background();
         })?;
-        Ok(Following { first, ended, stop })
+        Ok(Following { first, ended, seen, stop })
     }
 }
 
@@ -49,6 +52,11 @@ impl Following {
     pub async fn first(&mut self) -> First {
         // A thread that is gone has loaded nothing; `ended` says so too.
         (&mut self.first).await.unwrap_or(First::Away)
+    }
+
+    /// Has the source read again now, as on SIGHUP.
+    pub fn read_again(&self) {
+        self.seen.wake();
     }
 
     /// Resolves if the thread ends, which it must not.

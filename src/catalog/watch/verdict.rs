@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::compile::Accepted;
-use crate::catalog::origin::Texts;
+use crate::catalog::load::SourceFile;
 use crate::diagnostic::{Diagnostic, Place, Severity};
 use crate::expectations::accept;
 use crate::explain::Rules;
@@ -13,11 +13,7 @@ pub(super) enum Verdict {
     Bad(Vec<Diagnostic>),
 }
 
-pub(super) async fn judge(texts: Texts, rules: Arc<Rules>) -> Verdict {
-    let texts = match texts {
-        Ok(texts) => texts,
-        Err(found) => return Verdict::Bad(found),
-    };
+pub(super) async fn judge(texts: Vec<SourceFile>, rules: Arc<Rules>) -> Verdict {
     match tokio::task::spawn_blocking(move || accept(&texts, &rules)).await {
         Ok(Ok(accepted)) => Verdict::Good(Box::new(accepted)),
         Ok(Err(diagnostics)) => Verdict::Bad(diagnostics),
