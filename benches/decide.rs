@@ -150,15 +150,17 @@ fn with_feedback(criterion: &mut Criterion, snapshot: Snapshot) {
     let Ok(keys) = Keys::random() else { return };
     let monitor = Arc::new(Monitor::new(health::Policy::default()));
     let log = AccessLog::new(&Settings::default(), store, monitor.clone(), metrics, keys.clone(), None);
-    let token = Token { model: Some("m".to_owned()), own_name: true, length: None, session: None }.seal(&keys, monitor.now());
+    let token = Token { model: Some("m".to_owned()), own_name: true, sent: Token::mark_of("m"), session: None }
+        .seal(&keys, monitor.now());
     for (title, status) in [("an entry that succeeded", 200), ("an entry that was limited", 429)] {
         let entry = entry(status, &token.clone().unwrap_or_default());
         group.bench_function(title, |bencher| bencher.iter(|| log.take(black_box(&entry))));
     }
     group.finish();
     criterion.bench_function("token", |bencher| {
-        bencher
-            .iter(|| Token { model: Some("m".to_owned()), own_name: true, length: None, session: None }.seal(&keys, Moment(0)));
+        bencher.iter(|| {
+            Token { model: Some("m".to_owned()), own_name: true, sent: Token::mark_of("m"), session: None }.seal(&keys, Moment(0))
+        });
     });
 }
 

@@ -148,7 +148,7 @@ fn exchange(kind: &str, bytes: usize) -> Result<Vec<ProcessingRequest>, Failure>
     };
     if cluster.is_some() {
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
-        let token = Token { model: Some(MODEL.to_owned()), own_name: true, length: Some(body.len() as u64), session: None };
+        let token = Token { model: Some(MODEL.to_owned()), own_name: true, sent: Token::mark_of(MODEL), session: None };
         let keys = Keys::parse(SECRET).map_err(|error| error.0)?;
         let token = token.seal(&keys, Moment::default().after(now)).ok_or("no randomness for a token")?;
         map.headers.extend([("x-cascade-decision", token.as_str()), ("x-envoy-attempt-count", "1")].map(header));

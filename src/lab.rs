@@ -12,6 +12,7 @@ pub mod provider;
 pub mod redis;
 pub mod scratch;
 pub mod serve;
+pub mod tap;
 pub mod trail;
 
 use std::fmt;
@@ -20,12 +21,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub use client::{Request, Response};
-pub use config::{BodyMode, Cluster, EnvoySetup, Group};
+pub use config::{BodyMode, Cluster, EnvoySetup, Group, OwnFilters};
 pub use envoy::Envoy;
 pub use provider::{DeadPort, Provider, Reply, Seen};
 pub use redis::RedisServer;
 pub use scratch::Scratch;
 pub use serve::Serve;
+pub use tap::Tap;
 pub use trail::{Attempt, Trail};
 
 /// Why the laboratory could not be set up or read, in words that say what to do about it.

@@ -3,6 +3,7 @@
 
 pub mod affinity;
 pub mod attempt;
+mod caution;
 mod judgement;
 
 use std::sync::Arc;
@@ -10,10 +11,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use self::affinity::Affinity;
+use self::caution::Cautions;
 pub use self::judgement::Judgement;
 use crate::catalog::store::Store;
 use crate::explain::Rules;
+use crate::extract::Found;
+use crate::extract::head::{self, Head};
+use crate::extract::source::{Plan, Source};
 use crate::feedback::Monitor;
+use crate::feedback::token::Token;
 use crate::secret::Keys;
 use crate::settings::{Publish, Settings};
 use crate::telemetry::Metrics;
@@ -26,6 +32,8 @@ pub struct Pipeline {
     keys: Keys,
     affinity: Arc<Affinity>,
     rules: Rules,
+    /// Where an attempt finds the model: as a decision does.
+    renaming: Plan,
     publish: Publish,
     monitor: Arc<Monitor>,
     /// Overrides carry what the access log has to bring back.
@@ -34,6 +42,7 @@ pub struct Pipeline {
     /// Decision ids: a random start, then counted.
     next_id: AtomicU64,
     warned_too_late: AtomicBool,
+    cautions: Cautions,
 }
 
 impl Pipeline {
@@ -54,6 +63,7 @@ impl Pipeline {
             metrics,
             keys,
             affinity,
+            renaming: renaming(&settings.rules().plan),
             rules: settings.rules(),
             publish: settings.publish.clone(),
             monitor,
@@ -61,6 +71,7 @@ impl Pipeline {
             body_wait: settings.limits.body_wait,
             next_id: AtomicU64::new(u64::from_le_bytes(seed)),
             warned_too_late: AtomicBool::new(false),
+            cautions: Cautions::new(),
         }
     }
 
@@ -81,6 +92,18 @@ impl Pipeline {
         [self.publish.decision_header.as_str(), self.publish.sticky_header.as_str(), attempt::origin::HEADER]
     }
 
+    /// What a decision of ours says of this request, if its token is there and can be read.
+    fn token(&self, head: &impl Head) -> Option<Token> {
+        let name = self.publish.decision_header.as_str();
+        if name.is_empty() {
+            return None;
+        }
+        match head::header(head, name) {
+            Found::Value(text) => Token::open(&text, &self.keys, self.monitor.now()),
+            Found::Nothing | Found::Unusable => None,
+        }
+    }
+
     fn decision_id(&self) -> String {
         // An odd multiplier permutes the counter, so that ids do not look like a count.
         let id = self.next_id.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -96,4 +119,11 @@ impl Pipeline {
             );
         }
     }
+}
+
+/// The sources of a decision's model as an attempt can read them. What Envoy's own AI filter reports, it has read where the API keeps
+/// the model, and there it is renamed.
+fn renaming(plan: &Plan) -> Plan {
+    let as_read = |source: &Source| if source.is_envoys_reading() { Source::Dialect } else { source.clone() };
+    Plan { model: plan.model.iter().map(as_read).collect(), ..plan.clone() }
 }

@@ -55,7 +55,7 @@ const WALLS: &[(&str, &[&str])] = &[
     ("extproc/codec", &["encode", "proto"]),
     ("extproc/intake", &["extract", "proto"]),
     ("extproc/service", &["encode", "pipeline", "proto"]),
-    ("extproc/upstream", &["encode", "pipeline", "proto"]),
+    ("extproc/upstream", &["encode", "extract", "pipeline", "proto"]),
     ("extproc", &[]),
     ("secret", &[]),
     ("settings", &["catalog", "diagnostic", "document", "explain", "extract", "health", "outcome", "resolve", "session"]),

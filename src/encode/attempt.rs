@@ -8,15 +8,13 @@ use super::wire::Writer;
 
 /// Answers the head. Unless the body is wanted, nothing of this attempt need be shown any more (fact 28b).
 #[must_use]
-pub fn head(set: &[(&str, String)], wants_body: bool) -> Reply {
+pub fn head(set: &[(String, String)], wants_body: bool) -> Reply {
     const SKIP: u64 = 2;
     let mut writer = Writer::with_capacity(64);
     writer.message(Kind::RequestHeaders.tag(), |response| {
-        if set.is_empty() {
-            return;
+        if !set.is_empty() {
+            response.message(1, |common| common.message(2, |mutation| set_all(mutation, set)));
         }
-        let change = |mutation: &mut Writer| set.iter().for_each(|(name, value)| set_header(mutation, 1, name, value));
-        response.message(1, |common| common.message(2, change));
     });
     if !wants_body {
         // mode_override: the modes that are not written are DEFAULT and, for the bodies, NONE.
@@ -40,16 +38,25 @@ impl Edit {
     }
 }
 
-/// Answers the body: with an edited one, with another `content-length`, or both. The bytes are copied once.
+/// Answers the body: with an edited one, with other headers, or both. The bytes are copied once.
+///
+/// `content-length` leaves with the edit: all attempts share one set of headers while the body starts anew each time, so that a length
+/// which is set here could meet another attempt's body (facts 70 and 71). Without one, Envoy frames each body by what it is.
 #[must_use]
-pub fn body(body: &[u8], edit: Option<&Edit>, length: Option<usize>) -> Reply {
+pub fn body(body: &[u8], edit: Option<&Edit>, set: &[(String, String)]) -> Reply {
     let size = edit.map_or(0, |edit| edit.length_of(body));
     let mut writer = Writer::with_capacity(size + 64);
     writer.message_of(size, Kind::RequestBody.tag(), |response| {
+        if edit.is_none() && set.is_empty() {
+            return;
+        }
         response.message_of(size, 1, |common| {
-            if let Some(length) = length {
-                common.message(2, |mutation| set_header(mutation, 1, "content-length", &length.to_string()));
-            }
+            common.message(2, |mutation| {
+                set_all(mutation, set);
+                if edit.is_some() {
+                    mutation.text(2, "content-length");
+                }
+            });
             if let Some(Edit { range, text }) = edit {
                 common.message_of(size, 3, |mutation| {
                     mutation.pieces(1, &[&body[..range.start], text.as_bytes(), &body[range.end..]]);
@@ -58,4 +65,8 @@ pub fn body(body: &[u8], edit: Option<&Edit>, length: Option<usize>) -> Reply {
         });
     });
     Reply::Written(writer.into_bytes())
+}
+
+fn set_all(mutation: &mut Writer, set: &[(String, String)]) {
+    set.iter().for_each(|(name, value)| set_header(mutation, 1, name, value));
 }

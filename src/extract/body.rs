@@ -1,6 +1,7 @@
 //! The readable forms of a body behind one face: JSON, multipart, a form. It passes bytes on and answers for what was found.
 
 use super::json::{Malformed, Slot};
+use super::place::{self, InBody, Style};
 use super::{form, json, multipart};
 
 #[derive(Debug)]
@@ -42,6 +43,16 @@ impl Scanner {
             Self::Json(scanner) => (scanner.slot(index), scanner.is_settled(index)),
             Self::Multipart(scanner) => (scanner.slot(index), scanner.is_settled(index)),
             Self::Form(scanner) => (scanner.slot(index), scanner.is_settled()),
+        }
+    }
+
+    /// Which bytes of the whole body the text of the slot is, and how a name is written there.
+    #[must_use]
+    pub fn place(&self, index: usize, body: &[u8]) -> Option<InBody> {
+        match self {
+            Self::Json(scanner) => place::json_text(body, scanner.starts_at(index)),
+            Self::Multipart(scanner) => scanner.place(index).map(|range| InBody { range, style: Style::Plain }),
+            Self::Form(scanner) => scanner.place(index).map(|range| InBody { range, style: Style::Pair }),
         }
     }
 

@@ -1,7 +1,9 @@
 //! A form: `a=1&b=2`, kept until its end, since a form is small. It knows no model.
 
+use std::ops::Range;
+
 use super::json::{Malformed, Slot};
-use super::path::{decode_form, pair};
+use super::path::{decode_form, pair, values_of};
 use super::source::OnDuplicateKey;
 
 /// A form longer than this holds a file, not a model.
@@ -26,6 +28,13 @@ impl Scanner {
     #[must_use]
     pub fn slot(&self, index: usize) -> &Slot {
         &self.slots[index]
+    }
+
+    /// Which bytes of the form the slot's value is, as written there.
+    #[must_use]
+    pub fn place(&self, index: usize) -> Option<Range<usize>> {
+        let text = std::str::from_utf8(&self.bytes).ok()?;
+        values_of(text, self.names.get(index)?).pop()
     }
 
     /// Nothing is known of a form before its end.

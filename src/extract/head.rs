@@ -35,6 +35,12 @@ pub fn method(head: &impl Head) -> &str {
     head.header(":method").next().and_then(|value| std::str::from_utf8(value).ok()).unwrap_or_default()
 }
 
+/// True for a request that becomes a stream of another protocol: its body has no end, and nobody may wait for it (fact 99).
+pub fn is_upgrade(head: &impl Head) -> bool {
+    let has = |name: &'static str| head.header(name).any(|value| !value.trim_ascii().is_empty());
+    has("upgrade") || has(":protocol") || method(head) == "CONNECT"
+}
+
 /// What the source says, for sources that need no body; body sources say nothing.
 pub fn find(head: &impl Head, source: &Source) -> Found<String> {
     match source {

@@ -4,6 +4,7 @@ pub mod segments;
 mod template;
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use percent_encoding::percent_decode_str;
 
@@ -60,6 +61,22 @@ pub fn is_ambiguous(pairs: &str, name: &str) -> bool {
     })
 }
 
+/// Where the values of `name` are in `a=1&b=2`, as they are written there; empty ones are none.
+#[must_use]
+pub fn values_of(pairs: &str, name: &str) -> Vec<Range<usize>> {
+    let mut start = 0;
+    let mut found = Vec::new();
+    for pair in pairs.split('&') {
+        let key = pair.split('=').next().unwrap_or_default();
+        let value = start + (key.len() + 1).min(pair.len())..start + pair.len();
+        if !value.is_empty() && decode_form(key).as_deref() == Some(name) {
+            found.push(value);
+        }
+        start += pair.len() + 1;
+    }
+    found
+}
+
 /// Values that contradict each other, or that are no text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Disagreement;
@@ -94,6 +111,20 @@ mod tests {
             ("model=&model=a", false),
         ] {
             assert_eq!(is_ambiguous(pairs, "model"), expected, "{pairs}");
+        }
+    }
+
+    #[test]
+    fn the_places_of_values_are_found_as_they_are_written() {
+        for (pairs, values) in [
+            ("model=gpt+4&x=1", &["gpt+4"][..]),
+            ("x=1&m%6Fdel=a%2Fb&model=a%2fb&model", &["a%2Fb", "a%2fb"]),
+            ("model=a=b&&model=", &["a=b"]),
+            ("models=a", &[]),
+            ("", &[]),
+        ] {
+            let found: Vec<&str> = values_of(pairs, "model").into_iter().map(|range| &pairs[range]).collect();
+            assert_eq!(found, values, "{pairs}");
         }
     }
 

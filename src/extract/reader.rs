@@ -9,6 +9,7 @@ use super::encoding::{self, Decoder, Failure};
 use super::head::{self, Head};
 use super::json::Slot;
 use super::path::split_target;
+use super::place::InBody;
 use super::source::{Plan, Source};
 use super::{Facts, Found, Limits, Origins, Slice, Trouble};
 
@@ -319,6 +320,20 @@ impl Reader {
         };
         let facts = Facts { model, tenant, session, trouble: self.trouble.clone(), doubt: self.doubt.clone(), api: self.api };
         (facts, Origins { model: model_source, tenant: tenant_source, session: session_source })
+    }
+
+    /// Where the model is in `body`, which is all that was read and is not compressed; `None` if it was found elsewhere.
+    #[must_use]
+    pub fn model_in(&self, body: &[u8]) -> Option<InBody> {
+        let Body::Read(decoder) = &self.body else { return None };
+        for (slot, _) in &self.model.candidates {
+            match decoder.scanner().slot(*slot).0 {
+                Slot::Text(text) if !text.is_empty() => return decoder.scanner().place(*slot, body),
+                Slot::Unusable => return None,
+                Slot::Text(_) | Slot::NotText | Slot::Absent => {}
+            }
+        }
+        None
     }
 
     #[must_use]

@@ -54,6 +54,28 @@ impl Source {
         )
     }
 
+    /// True for what Envoy's own AI filter says of a request (fact 30): the model as it is in the path or the body.
+    #[must_use]
+    pub fn is_envoys_reading(&self) -> bool {
+        matches!(self, Self::Metadata { namespace, path } if namespace == "envoy.ai.request_info" && path == &["model"])
+    }
+
+    /// True if a model that is read from here can be renamed here.
+    #[must_use]
+    pub fn can_be_renamed(&self) -> bool {
+        match self {
+            Self::Dialect
+            | Self::Header(_)
+            | Self::Query(_)
+            | Self::Path(_)
+            | Self::Body(_)
+            | Self::Multipart(_)
+            | Self::Form(_) => true,
+            Self::Metadata { .. } => self.is_envoys_reading(),
+            Self::Cookie(_) | Self::Attribute(_) | Self::ApiKey { .. } | Self::Value(_) => false,
+        }
+    }
+
     /// The source in the words of the settings, for `explain`.
     #[must_use]
     pub fn describe(&self) -> String {

@@ -1,18 +1,18 @@
 //! The decision's model and session on their way through Envoy and back: no metadata reaches the log of an attempt, only request
 //! headers do, and the provider sees those too (fact 28a). So they ride in a sealed header. A forged or old one says nothing.
 
+use sha2::{Digest, Sha256};
+
 use crate::health::Moment;
 use crate::secret::Keys;
 
-/// The first byte: what follows is laid out as here. Flags, the time it was made, `content-length`, then texts, each after its
-/// length in two bytes; an empty one says that there is none.
-const VERSION: u8 = 2;
+/// The first byte: what follows is laid out as here. Flags, the time it was made, the mark of the name that was sent, then texts, each
+/// after its length in two bytes; an empty one says that there is none.
+const VERSION: u8 = 3;
 /// The model was sent under the catalog's own name.
 const OWN_NAME: u8 = 1;
 /// The model is known to the session's tenant alone.
 const TENANTS_OWN: u8 = 2;
-/// Stands for a request without `content-length`.
-const NO_LENGTH: u64 = u64::MAX;
 /// A token that is older speaks of a request that nobody waits for any more.
 const LIFETIME: u64 = 60 * 60 * 1000;
 
@@ -23,8 +23,8 @@ pub struct Token {
     pub model: Option<String>,
     /// The client asked for it under exactly this name.
     pub own_name: bool,
-    /// `content-length` as the client sent it.
-    pub length: Option<u64>,
+    /// The mark of the name that the client sent; see [`Token::mark_of`].
+    pub sent: u64,
     /// Whose session it was, if what serves it is to be remembered.
     pub session: Option<Session>,
 }
@@ -41,6 +41,18 @@ pub struct Session {
 }
 
 impl Token {
+    /// Stands for a name of any length: the first bytes of its SHA-256.
+    #[must_use]
+    pub fn mark_of(name: &str) -> u64 {
+        Sha256::digest(name.as_bytes()).iter().take(8).fold(0, |mark, byte| mark << 8 | u64::from(*byte))
+    }
+
+    /// True if this is the name that the decision read.
+    #[must_use]
+    pub fn speaks_of(&self, name: &str) -> bool {
+        self.sent == Self::mark_of(name)
+    }
+
     #[must_use]
     pub fn seal(&self, keys: &Keys, now: Moment) -> Option<String> {
         let session = self.session.as_ref();
@@ -51,7 +63,7 @@ impl Token {
         let mut content = Vec::with_capacity(18 + texts.iter().map(|text| 2 + text.len()).sum::<usize>());
         content.extend_from_slice(&[VERSION, flag(self.own_name, OWN_NAME) | flag(tenants_own.is_some(), TENANTS_OWN)]);
         content.extend_from_slice(&now.0.to_be_bytes());
-        content.extend_from_slice(&self.length.unwrap_or(NO_LENGTH).to_be_bytes());
+        content.extend_from_slice(&self.sent.to_be_bytes());
         for text in texts {
             content.extend_from_slice(&u16::try_from(text.len()).ok()?.to_be_bytes());
             content.extend_from_slice(text.as_bytes());
@@ -64,20 +76,15 @@ impl Token {
         let content = keys.open(text)?;
         let ([version, flags], rest) = content.split_first_chunk()?;
         let (made, rest) = rest.split_first_chunk()?;
-        let (length, mut rest) = rest.split_first_chunk()?;
-        let (made, length) = (u64::from_be_bytes(*made), u64::from_be_bytes(*length));
+        let (sent, mut rest) = rest.split_first_chunk()?;
+        let (made, sent) = (u64::from_be_bytes(*made), u64::from_be_bytes(*sent));
         // Replicas' clocks may differ: one from the near future is as good.
         if *version != VERSION || now.0.abs_diff(made) > LIFETIME {
             return None;
         }
         let (model, tenant, id) = (take(&mut rest)?, take(&mut rest)?, take(&mut rest)?);
         let session = id.map(|id| Session { tenant, model: model.clone(), id });
-        Some(Self {
-            model: model.filter(|_| flags & TENANTS_OWN == 0),
-            own_name: flags & OWN_NAME != 0,
-            length: Some(length).filter(|length| *length != NO_LENGTH),
-            session,
-        })
+        Some(Self { model: model.filter(|_| flags & TENANTS_OWN == 0), own_name: flags & OWN_NAME != 0, sent, session })
     }
 }
 
@@ -102,7 +109,7 @@ mod tests {
     #[test]
     fn a_token_comes_back_and_an_old_one_does_not() {
         let keys = Keys::random().unwrap();
-        let plain = Token { model: Some("gpt-4o".to_owned()), own_name: true, length: Some(0), session: None };
+        let plain = Token { model: Some("gpt-4o".to_owned()), own_name: true, sent: Token::mark_of("gpt-4o"), session: None };
         let anonymous = Token { session: session(None, "gpt-4o", "s"), ..plain.clone() };
         let tenants_own = Token { session: session(Some("acme"), "ours", "s"), ..Token::default() };
         for token in [plain, anonymous, tenants_own, Token::default()] {
@@ -112,6 +119,8 @@ mod tests {
             assert_eq!(Token::open(&text, &keys, Moment(2 * LIFETIME + 1)), None);
             assert_eq!(Token::open(&text, &Keys::random().unwrap(), Moment(LIFETIME)), None);
         }
+        assert!(Token { sent: Token::mark_of("gpt-4o"), ..Token::default() }.speaks_of("gpt-4o"));
+        assert!(!Token { sent: Token::mark_of("gpt-4o"), ..Token::default() }.speaks_of("gpt-4"));
         let other = keys.seal(b"\x01\x00somethingelse, as long as ours").unwrap();
         assert_eq!(Token::open(&other, &keys, Moment(0)), None, "another version");
         for cut in [1, 10, 18, 20, 23, 24] {
@@ -128,13 +137,13 @@ mod tests {
         let usual = Token {
             model: Some("gpt-4o".to_owned()),
             own_name: true,
-            length: Some(1024),
+            sent: u64::MAX,
             session: session(Some("team-0042"), "gpt-4o", "7c0cb6b2-52ff-4b8e-9a4b-1b1a2a0d6f10"),
         };
         // The longest that names and looked up sessions can be.
         let [tenant, model, id] = [("t", 256), ("m", 256), ("s", 1024)].map(|(text, times)| text.repeat(times));
         let session = session(Some(&tenant), &model, &id);
-        let longest = Token { model: Some(model), own_name: true, length: Some(1024), session };
+        let longest = Token { model: Some(model), own_name: true, sent: u64::MAX, session };
         for (token, most) in [(usual, 160), (longest, 4096)] {
             let text = token.seal(&keys, Moment(0)).unwrap();
             assert!(text.len() <= most, "{} bytes", text.len());

@@ -62,6 +62,20 @@ pub struct Cluster {
     pub last_resort: Option<SocketAddr>,
     /// Envoy reads the hosts from this file ([`Cluster::assignment`]) and follows it, instead of `hosts` and `last_resort`.
     pub followed: Option<PathBuf>,
+    /// It is spoken to in HTTP/2.
+    pub http2: bool,
+    pub own_filters: OwnFilters,
+}
+
+/// The `http_filters` of a cluster; with any, it skips the router's `upstream_http_filters` (fact 38).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnFilters {
+    /// None: the router's count.
+    Absent,
+    /// One that has nothing to do with Cascade.
+    WithoutRole,
+    /// The upstream role.
+    WithRole,
 }
 
 impl Cluster {
@@ -80,6 +94,8 @@ impl Cluster {
             panic_threshold: None,
             last_resort: None,
             followed: None,
+            http2: false,
+            own_filters: OwnFilters::Absent,
         }
     }
 }

@@ -113,9 +113,27 @@ impl Serve {
     /// # Errors
     /// When the signal cannot be sent.
     pub fn terminate(&self) -> Result<()> {
-        // `kill` is a program on every system that Envoy runs on; the call itself would need unsafe code.
-        let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
-        sent.map(|_| ()).map_err(|error| Trouble::new("sending SIGTERM", error))
+        self.signal("TERM")
+    }
+
+    /// Stops it where it is, as a machine that hangs does: its sockets stay open and nobody answers.
+    ///
+    /// # Errors
+    /// When the signal cannot be sent.
+    pub fn freeze(&self) -> Result<()> {
+        self.signal("STOP")
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// When the signal cannot be sent.
+    pub fn thaw(&self) -> Result<()> {
+        self.signal("CONT")
+    }
+
+    fn signal(&self, name: &str) -> Result<()> {
+        signal(self.child.id(), name)
     }
 
     /// Waits for its end.
@@ -135,6 +153,16 @@ impl Drop for Serve {
             eprintln!("--- cascade.log\n{}", tail(&self.log));
         }
     }
+}
+
+/// Sends a signal to a process by its id.
+///
+/// # Errors
+/// When it cannot be sent.
+pub fn signal(id: u32, name: &str) -> Result<()> {
+    // `kill` is a program on every system that Envoy runs on; the call itself would need unsafe code.
+    let sent = Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status();
+    sent.map(|_| ()).map_err(|error| Trouble::new(format!("sending SIG{name}"), error))
 }
 
 /// Settings of the shell it was started from would change what is shown.

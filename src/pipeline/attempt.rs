@@ -1,30 +1,51 @@
 //! One attempt on its way to one cluster: which name the model has there, where in the request to put it, and how the path begins.
-//! It decides no route and refuses nothing: whatever it cannot do leaves the request as it is, with a counted reason.
+//! The model is renamed where the decision found it, by the same sources in the same order. It decides no route and refuses nothing:
+//! whatever it cannot do leaves the request as the client sent it, with a counted reason.
 
+mod lines;
+mod naming;
 pub(crate) mod origin;
 
 use std::sync::Arc;
 
+use self::lines::{Changing, Lines, SentHead};
+use self::naming::Naming;
 use super::Pipeline;
-use crate::catalog::snapshot::{Cluster, ModelId, Snapshot};
 use crate::encode::attempt::Edit;
 use crate::extproc::intake::EnvoyHead;
 use crate::extract::Found;
 use crate::extract::head::{self, Head};
-use crate::extract::path::split_target;
-use crate::extract::place::{InBody, Place};
-use crate::feedback::token::Token;
+use crate::extract::place::{InBody, InHead, Style};
+use crate::extract::reader::{Needs, Reader};
 use crate::proto::ProcessingRequest;
-use crate::resolve::naming;
 use crate::telemetry::StreamGuard;
+
+/// What a request's body is to this stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// It has none, or one without an end (an upgrade).
+    Absent,
+    /// It can be asked for, and comes whole.
+    Whole,
+    /// The filter's body mode never shows it whole.
+    OutOfReach,
+}
 
 /// What to do about the head.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
     /// Headers to set.
-    pub set: Vec<(&'static str, String)>,
+    pub set: Vec<(String, String)>,
     /// The body has to tell; else it need not even be shown.
     pub reads_body: bool,
+}
+
+/// What to do once the body is there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Change {
+    /// Headers to set.
+    pub set: Vec<(String, String)>,
+    pub edit: Option<Edit>,
 }
 
 /// What became of a request; a closed list for the metric.
@@ -33,8 +54,14 @@ enum Became {
     Unchanged,
     Body,
     Path,
+    Query,
+    Header,
     Compressed,
     Malformed,
+    /// The filter does not show the body, which has the model.
+    BodyNotShown,
+    /// An earlier attempt's changes were sealed with keys that are gone: no line of the head is changed on top of them.
+    Unreadable,
     /// No decision sent the request, and the cluster is not in the catalog, or Envoy does not say which one it is.
     UnknownCluster,
 }
@@ -45,8 +72,12 @@ impl Became {
             Self::Unchanged => "unchanged",
             Self::Body => "body",
             Self::Path => "path",
+            Self::Query => "query",
+            Self::Header => "header",
             Self::Compressed => "compressed",
             Self::Malformed => "malformed",
+            Self::BodyNotShown => "body_not_shown",
+            Self::Unreadable => "unreadable",
             Self::UnknownCluster => "unknown_cluster",
         }
     }
@@ -56,15 +87,15 @@ impl Became {
 #[derive(Debug)]
 pub struct Attempt {
     pipeline: Arc<Pipeline>,
-    snapshot: Option<Arc<Snapshot>>,
-    cluster: String,
-    place: Place,
-    /// The decision's model, if its token came along.
-    decided: Option<ModelId>,
-    /// `content-length` is as the client sent it.
-    is_intact: bool,
-    /// It goes out with another path than the one that the client sent.
-    has_own_path: bool,
+    naming: Naming,
+    changing: Changing,
+    request_id: Option<String>,
+    /// Reads the body, if that is where the model may be.
+    reader: Option<Reader>,
+    /// Where the model is if not in the body, by the source that finds it there.
+    in_head: Option<(usize, InHead)>,
+    /// Something was counted: what is not changed further need not be.
+    is_counted: bool,
     _guard: StreamGuard,
 }
 
@@ -73,12 +104,12 @@ impl Pipeline {
     #[must_use]
     pub fn attempt(self: &Arc<Self>) -> Attempt {
         Attempt {
-            snapshot: self.store.current(),
-            cluster: String::new(),
-            place: Place::Nowhere,
-            decided: None,
-            is_intact: true,
-            has_own_path: false,
+            naming: Naming::of(self.store.current()),
+            changing: Changing::default(),
+            request_id: None,
+            reader: None,
+            in_head: None,
+            is_counted: false,
             _guard: self.metrics.stream(),
             pipeline: Arc::clone(self),
         }
@@ -87,150 +118,149 @@ impl Pipeline {
 
 impl Attempt {
     /// Reads the head.
-    pub fn head(&mut self, message: &ProcessingRequest) -> Plan {
+    pub fn head(&mut self, message: &ProcessingRequest, body: Body) -> Plan {
+        let pipeline = Arc::clone(&self.pipeline);
         let head = EnvoyHead(message);
-        self.cluster = head.attribute("xds.cluster_name").unwrap_or_default();
-        let target = head::target(&head);
-        let (now, query) = target.split_at(split_target(target).0.len());
-        let kept = origin::of(&head, &self.pipeline.keys, self.pipeline.monitor.now());
-        let sent = kept.as_deref().unwrap_or(now);
-        self.place = Place::of(sent, &head);
-        let token = self.token(&head);
-        self.is_intact = is_intact(&head, token.as_ref());
-        let snapshot = self.snapshot.clone();
-        let decided = token.as_ref().and_then(|token| token.model.as_deref());
-        self.decided = snapshot.as_ref().and_then(|snapshot| naming::model_called(snapshot, decided?));
-        let snapshot = snapshot.filter(|snapshot| !self.is_foreign(snapshot));
-        let wanted = snapshot.as_ref().map_or_else(|| sent.to_owned(), |snapshot| self.path(snapshot, sent));
-        let set = if wanted == now { Vec::new() } else { self.set_path(&wanted, query, sent, kept.is_some()) };
-        if wanted != sent && (wanted == now || !set.is_empty()) {
-            self.count(Became::Path);
-            self.has_own_path = true;
+        let cluster = head.attribute("xds.cluster_name").unwrap_or_default();
+        if cluster.is_empty() {
+            pipeline.cautions.no_cluster();
         }
-        Plan { set, reads_body: self.reads_body(snapshot.as_deref(), token.as_ref()) }
-    }
-
-    /// Sets the path, and keeps the one that was sent unless an earlier attempt has: what cannot be taken back is not done.
-    fn set_path(&self, wanted: &str, query: &str, sent: &str, is_kept: bool) -> Vec<(&'static str, String)> {
-        let keep = if is_kept { None } else { origin::seal(sent, &self.pipeline.keys, self.pipeline.monitor.now()) };
-        if !is_kept && keep.is_none() {
-            return Vec::new();
-        }
-        let path = (":path", format!("{wanted}{query}"));
-        [path].into_iter().chain(keep.map(|keep| (origin::HEADER, keep))).collect()
-    }
-
-    /// Whether the body has to be seen. `None`: the cluster is none of ours.
-    fn reads_body(&self, snapshot: Option<&Snapshot>, token: Option<&Token>) -> bool {
-        let Some(snapshot) = snapshot else { return self.leave(Became::UnknownCluster) };
-        match self.place {
-            Place::Path(..) | Place::Nowhere => self.leave(Became::Unchanged),
-            _ if self.is_settled(snapshot, token) => self.leave(Became::Unchanged),
-            Place::Compressed => self.leave(Became::Compressed),
-            Place::Json | Place::Multipart { .. } => true,
-        }
-    }
-
-    /// What has to change in the whole body for this cluster; `None`: nothing.
-    pub fn body(&self, body: &[u8]) -> Option<Edit> {
-        let Some(snapshot) = self.snapshot.as_ref().filter(|snapshot| !self.is_foreign(snapshot)) else {
+        self.naming.read(cluster, pipeline.token(&head));
+        let request = origin::Request::of(&head, &pipeline.keys, pipeline.monitor.now());
+        self.request_id.clone_from(&request.id);
+        self.changing = Changing::of(&head, request.inherited(&head));
+        let target = format!("{}{}", self.changing.sent.path, self.changing.sent.query);
+        let kept = self.changing.sent.header.clone();
+        let sent = SentHead { head: &head, target: &target, header: kept.as_ref() };
+        let mut reader = Reader::new(&sent, &pipeline.renaming, Needs::default(), &pipeline.rules.limits);
+        let sources = pipeline.renaming.model.iter().enumerate();
+        self.in_head = sources.filter_map(|(index, source)| Some((index, InHead::of(&sent, source)?))).next();
+        let is_plain = match head::header(&sent, "content-encoding") {
+            Found::Value(encoding) => encoding.eq_ignore_ascii_case("identity"),
+            Found::Nothing => true,
+            Found::Unusable => false,
+        };
+        let mut renamed = None;
+        let mut reads_body = false;
+        let is_foreign = self.naming.is_foreign();
+        if is_foreign {
             self.count(Became::UnknownCluster);
-            return None;
-        };
-        let Ok(found) = self.place.in_body(body, self.pipeline.rules.limits.max_depth) else {
+        }
+        if is_foreign || self.naming.is_settled() {
+            // Only what earlier attempts have changed is to be taken back, and the path may begin otherwise.
+        } else if reader.needs_no_body() || body == Body::Absent {
+            reader.finish();
+            renamed = self.in_the_head(&reader);
+        } else if !is_plain {
+            self.count(Became::Compressed);
+        } else if body == Body::OutOfReach {
+            pipeline.cautions.body_not_shown();
+            self.count(Became::BodyNotShown);
+        } else {
+            reads_body = true;
+            self.reader = Some(reader);
+        }
+        let set = self.set(renamed);
+        if !reads_body && !self.is_counted {
+            self.count(Became::Unchanged);
+        }
+        Plan { set, reads_body }
+    }
+
+    /// Reads the next bytes of the body.
+    pub fn read(&mut self, bytes: &[u8]) {
+        if let Some(reader) = &mut self.reader {
+            reader.push(bytes);
+        }
+    }
+
+    /// The body, all of which has been read, as this cluster shall have it.
+    pub fn change(&mut self, body: &[u8]) -> Change {
+        let Some(mut reader) = self.reader.take() else { return Change::default() };
+        reader.finish();
+        let mut change = Change::default();
+        if reader.facts().0.trouble.is_some() {
             self.count(Became::Malformed);
-            return None;
-        };
-        let renamed = found.and_then(|InBody { range, model: sent }| {
-            let model = self.decided.or_else(|| naming::model_called(snapshot, &sent))?;
-            let name = naming::name_at(snapshot, self.known_cluster(snapshot), model);
-            (name != sent).then(|| Edit { range, text: self.place.write(name) })
-        });
-        self.count(if renamed.is_some() { Became::Body } else { Became::Unchanged });
-        renamed
-    }
-
-    /// The path that the client sent as this cluster shall see it: its beginning by `path_prefix`, and the model behind it.
-    fn path(&self, snapshot: &Snapshot, sent: &str) -> String {
-        let cluster = self.known_cluster(snapshot);
-        let rule = cluster.and_then(|cluster| cluster.path_prefix.as_ref());
-        let begins = rule.and_then(|rule| rule.length_in(sent)).unwrap_or(0);
-        let rest = match &self.place {
-            Place::Path(range, model) if range.start >= begins => {
-                let id = self.decided.or_else(|| naming::model_called(snapshot, model));
-                let name = id.map(|id| naming::name_at(snapshot, cluster, id)).filter(|name| name != model);
-                name.map(|name| format!("{}{}{}", &sent[begins..range.start], self.place.write(name), &sent[range.end..]))
+            return change;
+        }
+        match reader.model_in(body) {
+            Some(InBody { range, style }) => {
+                let text = self.name_for(&reader).and_then(|(_, name)| style.write(&name));
+                change.edit = text.map(|text| Edit { range, text });
             }
-            _ => None,
-        };
-        let rest = rest.unwrap_or_else(|| sent[begins..].to_owned());
-        match rule {
-            Some(rule) if rule.length_in(sent).is_some() => rule.before(&rest),
-            _ => rest,
-        }
-    }
-
-    /// True if the head alone says that the model has its name already.
-    fn is_settled(&self, snapshot: &Snapshot, token: Option<&Token>) -> bool {
-        match (token, self.decided) {
-            (Some(token), Some(model)) => {
-                token.own_name && token.model.as_deref() == Some(naming::name_at(snapshot, self.known_cluster(snapshot), model))
+            None => {
+                if let Some(renamed) = self.in_the_head(&reader) {
+                    change.set = self.set(Some(renamed));
+                }
             }
-            // The catalog does not know the model: nothing is known of its names.
-            (Some(token), None) => token.model.is_none(),
-            (None, _) => self.known_cluster(snapshot).is_some_and(|cluster| naming::never_differs(snapshot, cluster)),
+        }
+        if change.edit.is_some() {
+            self.count(Became::Body);
+        }
+        if !self.is_counted {
+            self.count(Became::Unchanged);
+        }
+        change
+    }
+
+    /// The name that was sent and the one to put in its place, if it is another.
+    fn name_for(&self, reader: &Reader) -> Option<(String, String)> {
+        let Found::Value(sent) = reader.facts().0.model else { return None };
+        let name = self.naming.name_for(&sent)?.to_owned();
+        Some((sent, name))
+    }
+
+    /// Where in the head which name goes, if that is where the model was found.
+    fn in_the_head(&mut self, reader: &Reader) -> Option<(InHead, String)> {
+        let (sent, name) = self.name_for(reader)?;
+        let found = reader.facts().1.model;
+        let (_, place) = self.in_head.take().filter(|(index, _)| Some(*index) == found)?;
+        match &place {
+            InHead::Header(header) => self.changing.holds(header, &sent).then_some((place, name)),
+            InHead::Path(_) | InHead::Query(_) => Some((place, name)),
         }
     }
 
-    fn known_cluster<'s>(&self, snapshot: &'s Snapshot) -> Option<&'s Cluster> {
-        snapshot.cluster_ids.get(self.cluster.as_str()).map(|id| snapshot.cluster(*id))
+    /// The headers to set so that the path begins as it does at this cluster, the model has its name, and all else is as the client
+    /// sent it.
+    fn set(&mut self, renamed: Option<(InHead, String)>) -> Vec<(String, String)> {
+        let sent = self.changing.sent.clone();
+        let (place, name) = renamed.unzip();
+        let name = name.unwrap_or_default();
+        let mut wanted = Lines { path: String::new(), ..sent.clone() };
+        let segment = match place {
+            Some(InHead::Path(range)) => Style::Segment.write(&name).map(|text| (range, text)),
+            Some(InHead::Query(ranges)) => {
+                if let Some(text) = Style::Pair.write(&name) {
+                    // They are counted from behind the `?`, and the last comes first, so that they stay right.
+                    ranges.into_iter().rev().for_each(|range| wanted.query.replace_range(range.start + 1..range.end + 1, &text));
+                }
+                None
+            }
+            Some(InHead::Header(header)) => {
+                wanted.header = Style::Plain.write(&name).map(|text| (header, text)).or(wanted.header);
+                None
+            }
+            None => None,
+        };
+        wanted.path = self.naming.path(&sent.path, segment);
+        let became = [
+            (wanted.path != sent.path, Became::Path),
+            (wanted.query != sent.query, Became::Query),
+            (wanted.header != sent.header, Became::Header),
+        ];
+        let pipeline = Arc::clone(&self.pipeline);
+        let request = origin::Request { id: self.request_id.clone(), keys: &pipeline.keys, now: pipeline.monitor.now() };
+        let (set, is_done) = self.changing.set(wanted, &request);
+        if self.changing.is_lost() {
+            self.count(Became::Unreadable);
+        }
+        became.into_iter().filter(|(changes, _)| *changes && is_done).for_each(|(_, became)| self.count(became));
+        set
     }
 
-    /// True for a cluster of Envoy's static chain that no decision sent the request to: what goes there is none of ours.
-    fn is_foreign(&self, snapshot: &Snapshot) -> bool {
-        self.decided.is_none() && self.known_cluster(snapshot).is_none()
-    }
-
-    fn token(&self, head: &impl Head) -> Option<Token> {
-        let name = self.pipeline.publish.decision_header.as_str();
-        if name.is_empty() {
-            return None;
-        }
-        match head::header(head, name) {
-            Found::Value(text) => Token::open(&text, &self.pipeline.keys, self.pipeline.monitor.now()),
-            Found::Nothing | Found::Unusable => None,
-        }
-    }
-
-    /// Nothing in the body is to be renamed. It is asked for all the same if an earlier attempt has left its length behind.
-    fn leave(&self, why: Became) -> bool {
-        if !self.is_intact && matches!(self.place, Place::Json | Place::Multipart { .. }) {
-            return true;
-        }
-        self.count(why);
-        false
-    }
-
-    fn count(&self, became: Became) {
-        if became == Became::Unchanged && self.has_own_path {
-            return;
-        }
+    fn count(&mut self, became: Became) {
+        self.is_counted = true;
         self.pipeline.metrics.rewrite(became.as_str());
-    }
-}
-
-/// All attempts share the request's headers: what one sets, the next one finds, while the body starts anew each time.
-fn is_intact(head: &impl Head, token: Option<&Token>) -> bool {
-    match token {
-        Some(token) => token.length == length_of(head),
-        None => head::header(head, "x-envoy-attempt-count") == Found::Value("1".to_owned()),
-    }
-}
-
-/// `content-length`, if there is one.
-pub(super) fn length_of(head: &impl Head) -> Option<u64> {
-    match head::header(head, "content-length") {
-        Found::Value(text) => text.parse().ok(),
-        Found::Nothing | Found::Unusable => None,
     }
 }

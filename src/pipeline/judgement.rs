@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::Pipeline;
 use super::affinity::Asked;
-use super::{Pipeline, attempt};
 use crate::catalog::snapshot::Snapshot;
 use crate::encode::reply::Answer;
 use crate::encode::{self, Decision};
@@ -32,8 +32,6 @@ pub struct Judgement {
     snapshot: Option<Arc<Snapshot>>,
     reader: Option<Reader>,
     request_id: Option<String>,
-    /// `content-length` of the request.
-    length: Option<u64>,
     /// Which of [`Pipeline::own_headers`] the client sent.
     spoofed: [bool; 3],
     /// The directory is still to be asked.
@@ -63,7 +61,6 @@ impl Judgement {
             snapshot: pipeline.store.current(),
             reader: None,
             request_id: None,
-            length: None,
             spoofed: [false; 3],
             asks: pipeline.affinity.has_directory(),
             asked: None,
@@ -182,10 +179,13 @@ impl Judgement {
             return None;
         }
         let model = self.snapshot.as_deref().zip(resolution.model).map(|(snapshot, id)| snapshot.model(id).name.to_string());
-        let own_name = matches!((&facts.model, &model), (Found::Value(sent), Some(name)) if sent == name);
+        let (own_name, sent) = match (&facts.model, &model) {
+            (Found::Value(sent), Some(name)) => (sent == name, Token::mark_of(sent)),
+            _ => (false, 0),
+        };
         let affinity = &self.pipeline.affinity;
         let session = self.snapshot.as_deref().and_then(|snapshot| affinity.to_remember(snapshot, facts, resolution));
-        Token { model, own_name, length: self.length, session }.seal(&self.pipeline.keys, self.pipeline.monitor.now())
+        Token { model, own_name, sent, session }.seal(&self.pipeline.keys, self.pipeline.monitor.now())
     }
 
     fn record(&mut self, facts: &Facts, resolution: &Resolution, id: &str, start: Instant) {
@@ -230,7 +230,10 @@ impl Intake for Judgement {
                 Found::Value(id) if id.len() <= 128 => Some(id),
                 _ => None,
             };
-            this.length = attempt::length_of(&request);
+            let is_decided = this.pipeline.token(&request).is_some();
+            if this.pipeline.cautions.decides(&request, this.request_id.as_deref(), is_decided) {
+                this.pipeline.metrics.decided_twice();
+            }
             let own = this.pipeline.own_headers();
             // Headers that Envoy does not show may hold anything: then ours are removed unseen.
             let unseen = !matches!(message.request, Some(Request::RequestHeaders(_)));

@@ -123,6 +123,7 @@ pub struct Metrics {
     cooling: Family<ClusterLabel, Gauge>,
     rewrites: Family<ResultLabel, Counter>,
     late_trouble: Family<TroubleLabel, Counter>,
+    decided_twice: Counter,
     /// Held while a page is written, so that two scrapes do not mix what they show.
     page: Mutex<()>,
 }
@@ -167,6 +168,7 @@ impl Metrics {
             cooling: Family::default(),
             rewrites: Family::default(),
             late_trouble: Family::default(),
+            decided_twice: Counter::default(),
             page: Mutex::default(),
             registry: Registry::default(),
         };
@@ -185,23 +187,24 @@ impl Metrics {
             metrics.last_success.clone(),
         );
         r.register(
-            "cascade_attempts",
-            "Attempts that Envoy told of, by cluster and what became of them",
-            metrics.attempts.clone(),
-        );
-        r.register(
-            "cascade_upstream_rewrites",
-            "Attempts that the upstream role saw, by what it changed",
-            metrics.rewrites.clone(),
-        );
-        r.register(
             "cascade_late_trouble",
             "Requests that went on though the rest of their body could not be read after an early decision",
             metrics.late_trouble.clone(),
         );
         r.register("cascade_cluster_cooling", "1 while the cluster or one of its models cools", metrics.cooling.clone());
         r.register("cascade_catalog_stale", "1 while the catalog in use is not what the source holds", metrics.stale.clone());
+        metrics.register_attempts(r);
         Self { registry, ..metrics }
+    }
+
+    fn register_attempts(&self, r: &mut Registry) {
+        r.register("cascade_attempts", "Attempts that Envoy told of, by cluster and what became of them", self.attempts.clone());
+        r.register("cascade_upstream_rewrites", "Attempts that the upstream role saw, by what it changed", self.rewrites.clone());
+        r.register(
+            "cascade_decided_twice",
+            "Streams that asked for a decision on a request that was decided already",
+            self.decided_twice.clone(),
+        );
     }
 
     /// Counts a decision in every metric that speaks of decisions.
@@ -257,6 +260,11 @@ impl Metrics {
     /// A request goes on though its body met trouble after the decision; `trouble` is one of a closed list.
     pub fn late_trouble(&self, trouble: &'static str) {
         self.late_trouble.get_or_create(&TroubleLabel { trouble }).inc();
+    }
+
+    /// A stream asked for a decision on a request that was decided already.
+    pub fn decided_twice(&self) {
+        self.decided_twice.inc();
     }
 
     /// How many ext_proc streams are open now.

@@ -24,6 +24,7 @@ mod encodings;
 mod endpoints;
 mod examples;
 mod failures;
+mod framing;
 mod headers_only;
 mod learning;
 mod life;

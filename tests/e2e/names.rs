@@ -49,7 +49,8 @@ async fn each_provider_gets_the_model_under_its_own_name_and_nothing_else_change
                 continue; // it cooled and was not asked
             }
             assert_eq!(String::from_utf8(seen.body.clone()).unwrap(), body(model), "{name}");
-            assert_eq!(seen.header("content-length"), Some(seen.body.len().to_string().as_str()));
+            // An attempt whose body is changed has no length that the next one could find (fact 70).
+            assert_eq!(seen.header("content-length"), None, "{name}");
         }
     }
     // The path of an API that names the model there.
@@ -91,7 +92,7 @@ async fn a_form_has_each_providers_name_and_its_file_byte_for_byte() {
     for (name, model) in [("one", "vendor-a-model"), ("two", "vendor-b:0"), ("three", "m")] {
         let seen = scene.provider(name).seen().pop().unwrap();
         assert_eq!(String::from_utf8(seen.body.clone()).unwrap(), body(model), "{name}");
-        assert_eq!(seen.header("content-length"), Some(seen.body.len().to_string().as_str()));
+        assert_eq!(seen.header("content-length"), None, "{name}");
     }
 }
 

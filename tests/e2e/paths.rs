@@ -37,7 +37,9 @@ async fn seen(scene: &Scene, request: Request) -> Vec<(String, String)> {
     let mut told = Vec::new();
     for (name, before) in PROVIDERS.into_iter().zip(before) {
         for seen in scene.provider(name).seen().split_off(before) {
-            assert_eq!(seen.header("content-length"), Some(seen.body.len().to_string().as_str()), "{name}");
+            // It leaves with the first changed body (fact 70); what stays is right.
+            let length = seen.header("content-length");
+            assert!(length.is_none_or(|length| length == seen.body.len().to_string()), "{name}: {length:?}");
             let attempt = seen.header("x-envoy-attempt-count").map(str::to_owned);
             told.push((attempt, seen.path, String::from_utf8(seen.body).unwrap()));
         }

@@ -3,9 +3,15 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
-use super::{BodyMode, Cluster, DECISION_NAMESPACE, EnvoySetup, OVERRIDE_NAMESPACE, ProcessorWatch};
+use super::{BodyMode, Cluster, DECISION_NAMESPACE, EnvoySetup, OVERRIDE_NAMESPACE, OwnFilters, ProcessorWatch};
 use crate::lab::Endpoint;
 use crate::lab::trail::ID_HEADER;
+
+/// The filter of the upstream role, and the one that must be the last of every attempt.
+const ROLE: &str = r#"{name: envoy.filters.http.ext_proc, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor, grpc_service: {envoy_grpc: {cluster_name: processor}, initial_metadata: [{key: x-cascade-role, value: upstream}]}, failure_mode_allow: true, allow_mode_override: true, request_attributes: [xds.cluster_name], processing_mode: {request_header_mode: SEND, request_body_mode: BUFFERED, response_header_mode: SKIP}}}"#;
+const CODEC: &str = r#"{name: envoy.filters.http.upstream_codec, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec}}"#;
+/// A filter of a cluster's own that knows nothing of Cascade.
+const STRANGER: &str = r#"{name: envoy.filters.http.header_mutation, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation, mutations: {request_mutations: [{append: {header: {key: x-own-filter, value: "1"}}}]}}}"#;
 
 impl EnvoySetup {
     /// The configuration. Ports are Envoy's to choose; access logs go to standard output.
@@ -124,24 +130,11 @@ static_resources:
         )
     }
 
-    fn upstream_filters(&self) -> &'static str {
+    fn upstream_filters(&self) -> String {
         if !self.upstream_role {
-            return "";
+            return String::new();
         }
-        r#"
-              upstream_http_filters:
-              - name: envoy.filters.http.ext_proc
-                typed_config:
-                  "@type": type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor
-                  grpc_service: {envoy_grpc: {cluster_name: processor}, initial_metadata: [{key: x-cascade-role, value: upstream}]}
-                  failure_mode_allow: true
-                  allow_mode_override: true
-                  allow_content_length_header: true
-                  request_attributes: [xds.cluster_name]
-                  processing_mode: {request_header_mode: SEND, request_body_mode: BUFFERED, response_header_mode: SKIP}
-              - name: envoy.filters.http.upstream_codec
-                typed_config:
-                  "@type": type.googleapis.com/envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec"#
+        format!("\n              upstream_http_filters:\n              - {ROLE}\n              - {CODEC}")
     }
 
     fn response_headers(&self) -> String {
@@ -189,7 +182,8 @@ static_resources:
                 file.display()
             ),
         };
-        format!("  - {{name: {}, connect_timeout: 1s{panic}{breaker},\n     {endpoints}}}\n", cluster.name)
+        let protocol = cluster.protocol();
+        format!("  - {{name: {}, connect_timeout: 1s{panic}{breaker}{protocol},\n     {endpoints}}}\n", cluster.name)
     }
 
     fn processor(&self) -> String {
@@ -223,6 +217,21 @@ static_resources:
 }
 
 impl Cluster {
+    fn protocol(&self) -> String {
+        let filters = match self.own_filters {
+            OwnFilters::Absent if !self.http2 => return String::new(),
+            OwnFilters::Absent => String::new(),
+            OwnFilters::WithoutRole => format!(", http_filters: [{STRANGER}, {CODEC}]"),
+            OwnFilters::WithRole => format!(", http_filters: [{STRANGER}, {ROLE}, {CODEC}]"),
+        };
+        let version = if self.http2 { "http2_protocol_options" } else { "http_protocol_options" };
+        format!(
+            ", typed_extension_protocol_options: {{envoy.extensions.upstreams.http.v3.HttpProtocolOptions: {{\"@type\": \
+             type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions, explicit_http_config: \
+             {{{version}: {{}}}}{filters}}}}}"
+        )
+    }
+
     fn load_assignment(&self) -> String {
         let status = if self.unhealthy { ", health_status: UNHEALTHY" } else { "" };
         let mut levels = vec![locality(&self.hosts, 0, status)];
