@@ -5,9 +5,11 @@
 //! Maps are lists of entries here, which is the same on the wire and cheaper than hashing names that are read once.
 
 mod access_log;
+mod bound;
 
 use bytes::Bytes;
 
+pub use self::bound::{Received, Unreadable};
 pub use access_log::{HttpLogEntries, HttpLogEntry, LogMessage, ResponseFlags, log_type};
 
 /// `priority_group`'s override, from the vendored proto.

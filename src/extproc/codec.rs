@@ -2,12 +2,11 @@
 //! they are sent, so that a body on its way back is never encoded as a whole.
 
 use bytes::Bytes;
-use prost::Message;
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
 use crate::encode::reply::Reply;
-use crate::proto::ProcessingRequest;
+use crate::proto::{ProcessingRequest, Received};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ExtProcCodec;
@@ -35,7 +34,7 @@ impl Decoder for ExtProcCodec {
         use bytes::Buf;
         // One slice of the received frame; every byte field of the message is a slice of it in turn.
         let frame: Bytes = buffer.copy_to_bytes(buffer.remaining());
-        ProcessingRequest::decode(frame).map(Some).map_err(|_| Status::internal("the message is not a ProcessingRequest"))
+        ProcessingRequest::receive(frame).map(Some).map_err(|_| Status::internal("the message is not a ProcessingRequest"))
     }
 }
 

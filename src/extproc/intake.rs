@@ -1,10 +1,9 @@
 //! A request's head as Envoy sends it, made readable for `extract`. It translates; it judges nothing.
 
 use bytes::Bytes;
-use prost::Message;
 
 use crate::extract::head::Head;
-use crate::proto::{AiRequestInfo, Any, Kind, ProcessingRequest, Request, StringValue, Struct, Value};
+use crate::proto::{AiRequestInfo, Any, Kind, ProcessingRequest, Received, Request, StringValue, Struct, Value};
 
 /// The first message of a stream.
 #[derive(Debug, Clone, Copy)]
@@ -50,9 +49,9 @@ fn struct_text(fields: &Struct, path: &[String]) -> Option<String> {
 fn typed_text(any: &Any, path: &[String]) -> Option<String> {
     let name = any.type_url.rsplit(|byte| *byte == b'/').next()?;
     match name {
-        b"google.protobuf.Struct" => struct_text(&Struct::decode(any.value.clone()).ok()?, path),
-        b"google.protobuf.StringValue" if path.is_empty() => utf8(&StringValue::decode(any.value.clone()).ok()?.value),
-        b"envoy.data.ai.v3.RequestInfo" if path == ["model"] => utf8(&AiRequestInfo::decode(any.value.clone()).ok()?.model),
+        b"google.protobuf.Struct" => struct_text(&Struct::receive(any.value.clone()).ok()?, path),
+        b"google.protobuf.StringValue" if path.is_empty() => utf8(&StringValue::receive(any.value.clone()).ok()?.value),
+        b"envoy.data.ai.v3.RequestInfo" if path == ["model"] => utf8(&AiRequestInfo::receive(any.value.clone()).ok()?.model),
         _ => None,
     }
 }
@@ -76,6 +75,7 @@ mod tests {
     use envoy_types::pb::envoy::data::ai::v3::RequestInfo;
     use envoy_types::pb::envoy::service::ext_proc::v3 as pb;
     use envoy_types::pb::google::protobuf::{self, value};
+    use prost::Message;
 
     use super::*;
 

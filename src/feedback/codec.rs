@@ -1,11 +1,10 @@
 //! How the access log crosses gRPC: messages in, one empty answer at the end.
 
 use bytes::Buf;
-use prost::Message;
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-use crate::proto::LogMessage;
+use crate::proto::{LogMessage, Received};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LogCodec;
@@ -31,7 +30,7 @@ impl Decoder for LogCodec {
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<LogMessage>, Status> {
         let frame = buffer.copy_to_bytes(buffer.remaining());
-        LogMessage::decode(frame).map(Some).map_err(|_| Status::internal("the message is not a StreamAccessLogsMessage"))
+        LogMessage::receive(frame).map(Some).map_err(|_| Status::internal("the message is not a StreamAccessLogsMessage"))
     }
 }
 

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use prost::Message;
 
+use super::Received;
+
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LogMessage {
     /// In the first message of a stream.
@@ -31,7 +33,7 @@ impl HttpLogEntries {
     /// One entry; `None` if it is none.
     #[must_use]
     pub fn decode_entry(bytes: &Bytes) -> Option<HttpLogEntry> {
-        HttpLogEntry::decode(bytes.clone()).ok()
+        HttpLogEntry::receive(bytes.clone()).ok()
     }
 }
 
