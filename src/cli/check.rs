@@ -9,7 +9,7 @@ use super::arguments::{Check, Format};
 use super::{not_available, print, report, source};
 use crate::catalog::drain::{self, DrainEffect};
 use crate::catalog::load::SourceFile;
-use crate::catalog::snapshot::Snapshot;
+use crate::catalog::snapshot::{Cluster, Served, Snapshot};
 use crate::diagnostic::{Diagnostic, Place, Severity, acceptable, render};
 use crate::names::ModelName;
 use crate::secret::{AdminTokens, BadSecret, Keys};
@@ -56,6 +56,8 @@ fn check(arguments: &Check) -> Checked {
         Err(found) => (None, found),
     };
     diagnostics.extend(found);
+    diagnostics
+        .extend(snapshot.as_ref().and_then(|snapshot| not_renamed(&settings, snapshot, arguments.common.config.as_deref())));
     Checked { files, snapshot, diagnostics }
 }
 
@@ -69,6 +71,28 @@ fn bad_secrets(settings: &Settings) -> Vec<Diagnostic> {
         Some(Diagnostic::warning("unreadable-secret", &Place::whole(path), message).hint(hint))
     };
     [keys, tokens].into_iter().flatten().filter_map(warning).collect()
+}
+
+/// A cluster has a map of names, and there are models in places where no other name can be put.
+fn not_renamed(settings: &Settings, snapshot: &Snapshot, config: Option<&str>) -> Option<Diagnostic> {
+    let has_names = |cluster: &&Cluster| match &cluster.served {
+        Served::Every => false,
+        Served::Only(models) => models.values().any(Option::is_some),
+    };
+    let cluster = snapshot.clusters.iter().find(has_names)?;
+    let fixed: Vec<String> =
+        settings.extract.plan.model.iter().filter(|source| !source.can_be_renamed()).map(|source| source.describe()).collect();
+    if fixed.is_empty() {
+        return None;
+    }
+    let message = format!(
+        "`extract.model` reads {}, where no other name can be written: a model found there reaches every provider as it was sent, though \
+         the cluster `{}` has names of its own",
+        fixed.join(" and "),
+        cluster.name,
+    );
+    let hint = "read the model from where providers read it (`{dialect: auto}`, `{body: /pointer}`, `{query: name}`, ...)";
+    Some(Diagnostic::warning("model-not-renamed", &Place::whole(config.unwrap_or("settings")), message).hint(hint))
 }
 
 /// What each provider's drain would leave without a cluster, to be known before the incident.

@@ -64,6 +64,8 @@ pub struct Cluster {
     pub followed: Option<PathBuf>,
     /// It is spoken to in HTTP/2.
     pub http2: bool,
+    /// `per_connection_buffer_limit_bytes`; `None` is Envoy's 1 MiB.
+    pub buffer_limit: Option<u32>,
     pub own_filters: OwnFilters,
 }
 
@@ -76,6 +78,8 @@ pub enum OwnFilters {
     WithoutRole,
     /// The upstream role.
     WithRole,
+    /// The filter of the upstream role, which does not say that it is.
+    RoleUnnamed,
 }
 
 impl Cluster {
@@ -95,6 +99,7 @@ impl Cluster {
             last_resort: None,
             followed: None,
             http2: false,
+            buffer_limit: None,
             own_filters: OwnFilters::Absent,
         }
     }
@@ -146,6 +151,8 @@ pub struct EnvoySetup {
     pub feedback: bool,
     /// The processor sees every attempt as well (fact 27).
     pub upstream_role: bool,
+    /// Connections may become WebSockets.
+    pub websockets: bool,
     /// Envoy can be asked to let time pass ([`super::Envoy::let_pass`]).
     pub stopwatch: bool,
     /// Headers that Envoy adds to answers, in its format language.
@@ -177,6 +184,7 @@ impl EnvoySetup {
             request_attributes: Vec::new(),
             feedback: false,
             upstream_role: false,
+            websockets: false,
             stopwatch: false,
             response_headers: Vec::new(),
         }

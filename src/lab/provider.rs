@@ -8,6 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 
@@ -97,6 +100,31 @@ impl Provider {
     /// # Errors
     /// When no port can be had.
     pub async fn start(name: &str, script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Result<Self> {
+        let (mut provider, listener, router) = Self::open(name, script).await?;
+        provider.task = tokio::spawn(async move {
+            // It ends when the task is aborted; an error of the listener shows as a provider that refuses.
+            let _ = axum::serve(listener, router).await;
+        });
+        Ok(provider)
+    }
+
+    /// Starts one that speaks HTTP/2 from the first byte, and holds requests to the length that they declare.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    pub async fn start_http2(name: &str, script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Result<Self> {
+        let (mut provider, listener, router) = Self::open(name, script).await?;
+        provider.task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let service = TowerToHyperService::new(router.clone());
+                let http2 = http2::Builder::new(TokioExecutor::new());
+                tokio::spawn(http2.serve_connection(TokioIo::new(stream), service));
+            }
+        });
+        Ok(provider)
+    }
+
+    async fn open(name: &str, script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Result<(Self, TcpListener, Router)> {
         let listener =
             TcpListener::bind("127.0.0.1:0").await.map_err(|error| Trouble::new("opening a port for a provider", error))?;
         let address = listener.local_addr().map_err(|error| Trouble::new("reading a provider's port", error))?;
@@ -108,11 +136,7 @@ impl Provider {
             script: Mutex::new(script),
         });
         let router = Router::new().fallback(serve).with_state(Arc::clone(&desk));
-        let task = tokio::spawn(async move {
-            // It ends when the task is aborted; an error of the listener shows as a provider that refuses.
-            let _ = axum::serve(listener, router).await;
-        });
-        Ok(Self { address, desk, task })
+        Ok((Self { address, desk, task: tokio::spawn(std::future::ready(())) }, listener, router))
     }
 
     /// Starts one that always answers with this status.

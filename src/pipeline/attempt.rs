@@ -6,6 +6,7 @@ mod lines;
 mod naming;
 pub(crate) mod origin;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use self::lines::{Changing, Lines, SentHead};
@@ -119,6 +120,33 @@ impl Pipeline {
 impl Attempt {
     /// Reads the head.
     pub fn head(&mut self, message: &ProcessingRequest, body: Body) -> Plan {
+        self.guarded(|this| this.plan(message, body))
+    }
+
+    /// Reads the next bytes of the body.
+    pub fn read(&mut self, bytes: &[u8]) {
+        self.guarded(|this| {
+            if let Some(reader) = &mut this.reader {
+                reader.push(bytes);
+            }
+        });
+    }
+
+    /// The body, all of which has been read, as this cluster shall have it.
+    pub fn change(&mut self, body: &[u8]) -> Change {
+        self.guarded(|this| this.changed(body))
+    }
+
+    /// A fault of ours leaves the attempt as it is; it never ends the stream.
+    fn guarded<T: Default>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|_| {
+            tracing::error!(event = "fault", "an attempt failed inside; it goes on as it is");
+            self.reader = None;
+            T::default()
+        })
+    }
+
+    fn plan(&mut self, message: &ProcessingRequest, body: Body) -> Plan {
         let pipeline = Arc::clone(&self.pipeline);
         let head = EnvoyHead(message);
         let cluster = head.attribute("xds.cluster_name").unwrap_or_default();
@@ -167,15 +195,7 @@ impl Attempt {
         Plan { set, reads_body }
     }
 
-    /// Reads the next bytes of the body.
-    pub fn read(&mut self, bytes: &[u8]) {
-        if let Some(reader) = &mut self.reader {
-            reader.push(bytes);
-        }
-    }
-
-    /// The body, all of which has been read, as this cluster shall have it.
-    pub fn change(&mut self, body: &[u8]) -> Change {
+    fn changed(&mut self, body: &[u8]) -> Change {
         let Some(mut reader) = self.reader.take() else { return Change::default() };
         reader.finish();
         let mut change = Change::default();

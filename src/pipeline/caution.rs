@@ -41,7 +41,10 @@ impl Cautions {
     pub(super) fn decides(&self, head: &impl Head, request_id: Option<&str>, is_decided: bool) -> bool {
         let has = |name: &str| head.attribute(name).is_some_and(|value| !value.is_empty());
         let is_twice = request_id.is_some_and(|id| self.was_decided(id, self.start.elapsed()));
-        let is_attempt = is_decided || is_twice || has("upstream.address");
+        // The second is known before there is an attempt too, but nobody who asks for decisions needs it, and attempts are counted.
+        let has_host =
+            has("upstream.address") || (has("xds.cluster_name") && head.header("x-envoy-attempt-count").next().is_some());
+        let is_attempt = is_decided || is_twice || has_host;
         if is_attempt && self.decided_twice.is_over(self.start.elapsed()) {
             tracing::warn!(
                 event = "decided_twice",
@@ -145,5 +148,10 @@ mod tests {
         assert!(cautions.decides(&plain, Some("a"), false), "the same request");
         assert!(cautions.decides(&plain, None, true), "a decision's token");
         assert!(cautions.decides(&upstream, None, false), "an upstream host");
+        let mut named = Request::new("/");
+        named.attributes.insert("xds.cluster_name".to_owned(), "a".to_owned());
+        assert!(!cautions.decides(&named, None, false), "the route's");
+        named.add_header("x-envoy-attempt-count", "1");
+        assert!(cautions.decides(&named, None, false), "an attempt's cluster");
     }
 }

@@ -12,9 +12,11 @@ mod case;
 mod gateway;
 mod processor;
 mod scene;
+mod street;
 mod town;
 mod wire;
 
+mod attempt_shapes;
 mod body_modes;
 mod cases;
 mod clients;

@@ -55,6 +55,33 @@ fn check_warns_of_secrets_that_serve_could_not_start_with() {
 }
 
 #[test]
+fn check_warns_of_models_that_no_provider_gets_under_its_own_name() {
+    let home = Home::new();
+    let catalog = |models: &str| {
+        format!(
+            "version: 1\nclusters: {{a: {{{models}}}}}\npriority_groups: {{g: {{clusters: [{{cluster_name: a, weight: 1}}]}}}}\n\
+             models: {{m: {{chain: [g]}}}}\n"
+        )
+    };
+    let fixed = "{attribute: request.host}, {metadata: {namespace: x, path: [m]}}, {value: m}, {cookie: m}";
+    let renamed =
+        "{metadata: {namespace: envoy.ai.request_info, path: [model]}}, {header: x}, {query: m}, {body: /m}, {dialect: auto}";
+    for (sources, models, named) in [
+        (fixed, "models: {m: n}", &["attribute request.host", "metadata x:m", "value m", "cookie m"][..]),
+        (fixed, "models: [m]", &[]),
+        (renamed, "models: {m: n}", &[]),
+    ] {
+        home.write("catalog.yaml", &catalog(models));
+        home.write("cascade.yaml", &format!("extract: {{model: [{sources}]}}\n"));
+        let arguments = ["check", "--config", &home.text("cascade.yaml"), "--catalog", &home.text("catalog.yaml")];
+        let (code, out, _) = run(&arguments);
+        assert_eq!(code, Some(0), "{out}");
+        assert_eq!(out.contains("model-not-renamed"), !named.is_empty(), "{sources} {models}: {out}");
+        assert!(named.iter().all(|source| out.contains(source)), "{out}");
+    }
+}
+
+#[test]
 fn a_source_that_cannot_be_reached_is_an_error_of_check() {
     let (code, out, _) = run(&["check", "--catalog", "/nowhere/catalog.yaml", "--format", "json"]);
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();

@@ -9,6 +9,8 @@ use crate::lab::trail::ID_HEADER;
 
 /// The filter of the upstream role, and the one that must be the last of every attempt.
 const ROLE: &str = r#"{name: envoy.filters.http.ext_proc, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor, grpc_service: {envoy_grpc: {cluster_name: processor}, initial_metadata: [{key: x-cascade-role, value: upstream}]}, failure_mode_allow: true, allow_mode_override: true, request_attributes: [xds.cluster_name], processing_mode: {request_header_mode: SEND, request_body_mode: BUFFERED, response_header_mode: SKIP}}}"#;
+/// What makes it the role's.
+const NAMED: &str = ", initial_metadata: [{key: x-cascade-role, value: upstream}]";
 const CODEC: &str = r#"{name: envoy.filters.http.upstream_codec, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec}}"#;
 /// A filter of a cluster's own that knows nothing of Cascade.
 const STRANGER: &str = r#"{name: envoy.filters.http.header_mutation, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation, mutations: {request_mutations: [{append: {header: {key: x-own-filter, value: "1"}}}]}}}"#;
@@ -31,7 +33,7 @@ static_resources:
       - name: envoy.filters.network.http_connection_manager
         typed_config:
           "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-          stat_prefix: ingress
+          stat_prefix: ingress{upgrades}
           access_log:
 {request_log}{request_feedback}
           http_filters:
@@ -54,6 +56,7 @@ static_resources:
   clusters:
 {clusters}{processor}"#,
             buffer = self.buffer_limit,
+            upgrades = if self.websockets { "\n          upgrade_configs: [{upgrade_type: websocket}]" } else { "" },
             request_log = access_log(10, "request", &format!(", decision: '%DYNAMIC_METADATA({DECISION_NAMESPACE})%'")),
             stopwatch = self.stopwatch_filter(),
             ext_proc = self.ext_proc(),
@@ -183,7 +186,8 @@ static_resources:
             ),
         };
         let protocol = cluster.protocol();
-        format!("  - {{name: {}, connect_timeout: 1s{panic}{breaker}{protocol},\n     {endpoints}}}\n", cluster.name)
+        let buffer = cluster.buffer_limit.map_or(String::new(), |limit| format!(", per_connection_buffer_limit_bytes: {limit}"));
+        format!("  - {{name: {}, connect_timeout: 1s{panic}{breaker}{protocol}{buffer},\n     {endpoints}}}\n", cluster.name)
     }
 
     fn processor(&self) -> String {
@@ -222,6 +226,7 @@ impl Cluster {
             OwnFilters::Absent if !self.http2 => return String::new(),
             OwnFilters::Absent => String::new(),
             OwnFilters::WithoutRole => format!(", http_filters: [{STRANGER}, {CODEC}]"),
+            OwnFilters::RoleUnnamed => format!(", http_filters: [{}, {CODEC}]", ROLE.replace(NAMED, "")),
             OwnFilters::WithRole => format!(", http_filters: [{STRANGER}, {ROLE}, {CODEC}]"),
         };
         let version = if self.http2 { "http2_protocol_options" } else { "http_protocol_options" };
