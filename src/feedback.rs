@@ -3,9 +3,14 @@
 
 pub mod classify;
 mod codec;
+mod entry;
+mod ignored;
 mod learn;
 pub mod monitor;
+mod reader;
+mod repeated;
 mod retry_after;
+mod room;
 pub mod service;
 pub mod share;
 pub mod token;

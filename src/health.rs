@@ -10,9 +10,10 @@ mod properties;
 mod tests;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::time::Duration;
 
-pub use cluster::{Cause, Cluster, Cooldown};
+pub use cluster::{Cause, Cluster, Cooldown, LastFailure};
 pub use view::{Seen, View};
 
 /// Milliseconds since 1970, as the caller's clock has them.
@@ -53,10 +54,34 @@ pub enum Event {
     Answered,
     /// The provider's limit, with its own word on when to come back.
     RateLimited { retry_after: Option<Duration> },
-    /// A failure that counts, or no connection.
-    Failed,
+    /// A failure that counts.
+    Failed(Failure),
     /// There was nobody to send the attempt to.
     NoHost,
+}
+
+/// How an attempt failed, for the people who read why a cluster cools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The provider answered with this status.
+    Status(u16),
+    /// No connection, or one that broke before the answer began.
+    Connection,
+    /// No answer in time.
+    Timeout,
+    /// The answer began and did not come to its end.
+    BrokenStream,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status) => write!(f, "{status}"),
+            Self::Connection => f.write_str("connection_failure"),
+            Self::Timeout => f.write_str("timeout"),
+            Self::BrokenStream => f.write_str("broken_stream"),
+        }
+    }
 }
 
 /// A cooldown that begins, moves its end or ends.
@@ -104,12 +129,13 @@ impl Health {
         let known = self.clusters.entry(Box::from(cluster)).or_default();
         let (cause, model, asked) = match event {
             Event::RateLimited { retry_after } => (Cause::RateLimited, model, retry_after),
-            Event::Failed => (Cause::Failures, None, None),
+            Event::Failed(_) => (Cause::Failures, None, None),
             Event::NoHost | Event::Answered => (Cause::NoHost, None, None),
         };
-        known.last_failure = Some((now, cause));
-        if event == Event::Failed {
-            known.failures = known.failures.saturating_add(1);
+        let failure = if let Event::Failed(failure) = event { Some(failure) } else { None };
+        known.last_failure = Some(LastFailure { at: now, cause, failure });
+        if let Some(failure) = failure {
+            known.failed(failure);
             // One that has cooled before is on trial: a single failure is enough.
             let on_trial = known.whole.is_some();
             if !on_trial && known.failures < policy.consecutive_failures {

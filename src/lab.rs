@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 pub use client::{Request, Response};
 pub use config::{BodyMode, Cluster, EnvoySetup, Group, OwnFilters};
 pub use envoy::Envoy;
-pub use provider::{DeadPort, Provider, Reply, Seen};
+pub use provider::{DeadPort, Provider, Reply, Seen, Then};
 pub use redis::RedisServer;
 pub use scratch::Scratch;
 pub use serve::Serve;

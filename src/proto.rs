@@ -6,11 +6,13 @@
 
 mod access_log;
 mod bound;
+mod sent_chain;
 
 use bytes::Bytes;
 
 pub use self::bound::{Received, Unreadable};
 pub use access_log::{HttpLogEntries, HttpLogEntry, LogMessage, ResponseFlags, log_type};
+pub use sent_chain::sent_chain;
 
 /// `priority_group`'s override, from the vendored proto.
 pub mod priority_group {

@@ -5,4 +5,4 @@ pub mod log;
 pub mod metrics;
 pub mod time;
 
-pub use metrics::{DecisionEvent, Learned, Metrics, Shared, StreamGuard, TenantLabel};
+pub use metrics::{DecisionEvent, Ignored, Learned, Metrics, Shared, StreamGuard, TenantLabel};

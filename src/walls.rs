@@ -66,6 +66,7 @@ const WALLS: &[(&str, &[&str])] = &[
     // What Envoy tells of attempts becomes health, and sessions that come back to what served them.
     ("feedback", &["catalog", "health", "proto", "secret", "settings", "telemetry"]),
     ("feedback/learn", &["catalog", "directory", "proto", "resolve", "telemetry"]),
+    ("feedback/reader", &["catalog", "directory", "health", "proto", "secret", "settings", "telemetry"]),
     ("feedback/service", &["catalog", "directory", "health", "proto", "secret", "settings", "telemetry"]),
     // The shell of the catalog: files, URLs, time.
     ("catalog/store", &["telemetry"]),

@@ -51,12 +51,15 @@ fn one(state: &State, snapshot: &Snapshot, cluster: &Cluster) -> Value {
         "until": whole.map(|cooldown| time(cooldown.until)),
         "models": models.iter().map(|(model, cooldown)| (model.to_string(), cooldown_json(cooldown))).collect::<Map<_, _>>(),
         "failures_in_a_row": known.failures,
+        "failures": known.row_in_words(),
         "last_failure": last_failure(&known),
     })
 }
 
 fn last_failure(known: &health::Cluster) -> Value {
-    known.last_failure.map_or(Value::Null, |(at, cause)| json!({"at": time(at), "reason": cause.as_str()}))
+    let Some(last) = known.last_failure else { return Value::Null };
+    let failure = last.failure.map(|failure| failure.to_string());
+    json!({"at": time(last.at), "reason": last.cause.as_str(), "failure": failure})
 }
 
 fn cooldown_json(cooldown: &Cooldown) -> Value {

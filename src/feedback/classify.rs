@@ -1,11 +1,11 @@
-//! One log entry → what it says of the attempt: a table from Envoy's flags and the provider's status to a word. It knows no
-//! cluster's state, and it counts an attempt once, whichever of Envoy's logs tells of it.
+//! One attempt → what became of it: a table from Envoy's flags and the provider's status to a word. Where the attempt's entry alone
+//! does not tell, it says which question is open, and answers it once the request's own entry is there. It knows no cluster's state
+//! and no time.
 
 use std::time::Duration;
 
-use super::retry_after;
-use crate::health::{Event, Moment};
-use crate::proto::{HttpLogEntry, ResponseFlags, log_type};
+use crate::health::{Event, Failure};
+use crate::proto::ResponseFlags;
 
 /// What became of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,26 +16,32 @@ pub enum Class {
     ServerError,
     ConnectionFailure,
     Timeout,
-    /// The attempt never was: the cluster had nobody to send it to (fact 35).
+    /// The answer began and was cut: a success so far as the status goes, and a failure.
+    BrokenStream,
+    /// The attempt never was: the cluster had nobody to send it to (fact 35), or Envoy does not have the cluster (fact 14).
     NoHealthyHost,
     /// Envoy's own circuit breaker (fact 36): says nothing of the provider.
     Overflow,
     /// The provider refused the request itself.
     ClientFault,
-    /// Ended by the client or by Envoy for reasons of their own, or a status that the settings do not count.
+    /// The client left before the attempt's end (fact 100): nobody knows how it would have ended.
+    ClientLeft,
+    /// Ended by Envoy for reasons of its own, or a status that the settings do not count.
     NotOurs,
 }
 
 impl Class {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Success,
         Self::RateLimited,
         Self::ServerError,
         Self::ConnectionFailure,
         Self::Timeout,
+        Self::BrokenStream,
         Self::NoHealthyHost,
         Self::Overflow,
         Self::ClientFault,
+        Self::ClientLeft,
         Self::NotOurs,
     ];
 
@@ -47,207 +53,239 @@ impl Class {
             Self::ServerError => "server_error",
             Self::ConnectionFailure => "connection_failure",
             Self::Timeout => "timeout",
+            Self::BrokenStream => "broken_stream",
             Self::NoHealthyHost => "no_healthy_host",
             Self::Overflow => "overflow",
             Self::ClientFault => "client_fault",
+            Self::ClientLeft => "client_left",
             Self::NotOurs => "not_ours",
         }
     }
 
     /// What health makes of it; `None`: nothing.
     #[must_use]
-    pub const fn event(self, retry_after: Option<Duration>) -> Option<Event> {
+    pub const fn event(self, status: u16, retry_after: Option<Duration>) -> Option<Event> {
         match self {
             Self::Success | Self::ClientFault => Some(Event::Answered),
             Self::RateLimited => Some(Event::RateLimited { retry_after }),
-            Self::ServerError | Self::ConnectionFailure | Self::Timeout => Some(Event::Failed),
+            Self::ServerError => Some(Event::Failed(Failure::Status(status))),
+            Self::ConnectionFailure => Some(Event::Failed(Failure::Connection)),
+            Self::Timeout => Some(Event::Failed(Failure::Timeout)),
+            Self::BrokenStream => Some(Event::Failed(Failure::BrokenStream)),
             Self::NoHealthyHost => Some(Event::NoHost),
-            Self::Overflow | Self::NotOurs => None,
+            Self::Overflow | Self::ClientLeft | Self::NotOurs => None,
         }
     }
 }
 
-/// An entry that tells of an attempt.
+/// What the entry of an attempt leaves open: Envoy ends an attempt without a word when its own limits for the request run out, or the
+/// client leaves (facts 42 and 100).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attempt<'a> {
-    pub cluster: &'a str,
-    pub class: Class,
-    pub retry_after: Option<Duration>,
-    /// The provider has done what the request wanted.
-    pub is_served: bool,
+pub enum Open {
+    /// It has begun to answer, and nothing says that it came to the end.
+    Answering,
+    /// There was no answer, and nothing says why.
+    Silent,
 }
 
-/// Reads an entry; `None` if it tells of no attempt, or of one that has an entry of its own.
-#[must_use]
-pub fn read<'a>(entry: &'a HttpLogEntry, statuses: &[u16], now: Moment) -> Option<Attempt<'a>> {
-    let common = entry.common.as_ref()?;
-    let cluster = entry.cluster()?;
-    let flags = common.response_flags.unwrap_or_default();
-    let is_end = match common.log_type {
-        log_type::NOT_SET => !common.intermediate,
-        log_type::UPSTREAM_END => true,
-        // The request's own entry repeats its last attempt, but for one that never was (fact 35).
-        log_type::DOWNSTREAM_END => flags.no_healthy_upstream,
-        _ => false,
-    };
-    if !is_end {
-        return None;
+/// What the request's own entry says of how its last attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The answer went through to its end.
+    Whole,
+    ClientLeft,
+    /// A limit of the whole request ran out: its time, its idle time, its longest duration.
+    TimedOut,
+    /// The answer was cut.
+    Cut,
+    /// Something else, which says nothing of the provider.
+    Other,
+}
+
+impl Open {
+    #[must_use]
+    pub const fn settle(self, ending: Ending) -> Class {
+        match (self, ending) {
+            (Self::Answering, Ending::Whole) => Class::Success,
+            (Self::Answering, Ending::TimedOut | Ending::Cut) => Class::BrokenStream,
+            (Self::Silent, Ending::TimedOut) => Class::Timeout,
+            (_, Ending::ClientLeft) => Class::ClientLeft,
+            (Self::Silent, Ending::Whole | Ending::Cut) | (_, Ending::Other) => Class::NotOurs,
+        }
     }
-    let status = entry.response.as_ref().and_then(|response| response.code.as_ref()).map_or(0, |code| code.value);
-    let class = classify(flags, status, statuses);
-    let retry_after = match class {
-        Class::RateLimited => entry.response_header("retry-after").and_then(|text| retry_after::parse(text, now)),
-        _ => None,
-    };
-    // A redirect is an answer, but nobody was served.
-    let is_served = class == Class::Success && (200..300).contains(&status);
-    Some(Attempt { cluster, class, retry_after, is_served })
 }
 
-fn classify(flags: ResponseFlags, status: u32, statuses: &[u16]) -> Class {
-    let counts = u16::try_from(status).is_ok_and(|status| statuses.contains(&status));
-    if flags.no_healthy_upstream {
-        return Class::NoHealthyHost;
+/// What an attempt's own entry says. `statuses`: those that count as failures.
+///
+/// # Errors
+/// What it leaves open.
+pub fn attempt(flags: ResponseFlags, status: u16, statuses: &[u16]) -> Result<Class, Open> {
+    let begun = (100..400).contains(&status);
+    if flags.no_healthy_upstream || flags.no_cluster_found {
+        return Ok(Class::NoHealthyHost);
     }
     if flags.upstream_overflow {
-        return Class::Overflow;
+        return Ok(Class::Overflow);
     }
     if flags.upstream_connection_failure || flags.dns_resolution_failure {
-        return Class::ConnectionFailure;
+        return Ok(Class::ConnectionFailure);
     }
     if flags.upstream_request_timeout || flags.upstream_max_stream_duration_reached {
-        return Class::Timeout;
+        return Ok(if begun { Class::BrokenStream } else { Class::Timeout });
     }
     // What the provider has said outweighs how the stream then ended.
     match status {
-        429 if counts => return Class::RateLimited,
-        _ if counts => return Class::ServerError,
-        400..=499 => return Class::ClientFault,
+        429 if statuses.contains(&status) => return Ok(Class::RateLimited),
+        _ if statuses.contains(&status) => return Ok(Class::ServerError),
         _ => {}
     }
+    // `per_try_idle_timeout` (fact 41), before an answer or in the middle of one.
+    if flags.stream_idle_timeout || flags.duration_timeout {
+        return Ok(if begun { Class::BrokenStream } else { Class::Timeout });
+    }
+    if (400..500).contains(&status) {
+        return Ok(Class::ClientFault);
+    }
     if flags.upstream_connection_termination || flags.upstream_remote_reset || flags.upstream_protocol_error {
-        return Class::ConnectionFailure;
+        return Ok(if begun { Class::BrokenStream } else { Class::ConnectionFailure });
+    }
+    if flags.downstream_connection_termination || flags.downstream_remote_reset || flags.downstream_protocol_error {
+        return Ok(Class::ClientLeft);
     }
     match status {
-        _ if flags.downstream_connection_termination || flags.downstream_remote_reset || flags.local_reset => Class::NotOurs,
-        100..=399 => Class::Success,
-        _ => Class::NotOurs,
+        _ if flags.local_reset => Ok(Class::NotOurs),
+        // The connection is the client's and the provider's own now.
+        101 => Ok(Class::Success),
+        100..=399 => Err(Open::Answering),
+        0 => Err(Open::Silent),
+        _ => Ok(Class::NotOurs),
     }
+}
+
+/// What a request's own entry says of how it ended. `details`: Envoy's words for it, where the entry has them.
+#[must_use]
+pub fn ending(flags: ResponseFlags, status: u16, details: &str) -> Ending {
+    if flags.downstream_connection_termination || flags.downstream_remote_reset || flags.downstream_protocol_error {
+        return Ending::ClientLeft;
+    }
+    let timed_out = flags.upstream_request_timeout
+        || flags.stream_idle_timeout
+        || flags.duration_timeout
+        || flags.upstream_max_stream_duration_reached
+        // `max_stream_duration` sets no flag.
+        || details.contains("duration_timeout");
+    if timed_out {
+        return Ending::TimedOut;
+    }
+    if flags.upstream_connection_termination || flags.upstream_remote_reset || flags.upstream_protocol_error {
+        return Ending::Cut;
+    }
+    let is_plain = !flags.local_reset && (details.is_empty() || details == "via_upstream");
+    if is_plain && (100..400).contains(&status) { Ending::Whole } else { Ending::Other }
 }
 
 #[cfg(test)]
 mod tests {
-    use envoy_types::pb::envoy::data::accesslog::v3 as pb;
-    use envoy_types::pb::google::protobuf::UInt32Value;
-    use prost::Message;
-
     use super::*;
 
-    fn entry(status: u32, log_type: pb::AccessLogType, flags: pb::ResponseFlags) -> HttpLogEntry {
-        let response = pb::HttpResponseProperties {
-            response_code: (status > 0).then_some(UInt32Value { value: status }),
-            response_headers: [("retry-after".to_owned(), "3".to_owned())].into(),
-            ..Default::default()
-        };
-        let common = pb::AccessLogCommon {
-            upstream_cluster: "c".to_owned(),
-            response_flags: Some(flags),
-            access_log_type: log_type.into(),
-            ..Default::default()
-        };
-        let entry = pb::HttpAccessLogEntry { common_properties: Some(common), response: Some(response), ..Default::default() };
-        HttpLogEntry::decode(entry.encode_to_vec().as_slice()).unwrap()
-    }
-
-    fn class(status: u32, flags: pb::ResponseFlags) -> Class {
-        read(&entry(status, pb::AccessLogType::UpstreamEnd, flags), &[429, 500, 503, 529], Moment(0)).unwrap().class
-    }
+    type Flags = ResponseFlags;
+    const STATUSES: [u16; 4] = [429, 500, 503, 529];
 
     #[test]
     fn statuses_and_flags_have_their_class() {
-        type Flags = pb::ResponseFlags;
+        let none = Flags::default();
+        let timeout = Flags { upstream_request_timeout: true, ..none };
+        let idle = Flags { stream_idle_timeout: true, ..none };
+        let left = Flags { downstream_connection_termination: true, ..none };
+        let refused = Flags { upstream_connection_failure: true, ..none };
+        let closed = Flags { upstream_connection_termination: true, ..none };
+        let reset = Flags { upstream_remote_reset: true, ..none };
+        let broken = Flags { upstream_protocol_error: true, ..none };
+        let longest = Flags { upstream_max_stream_duration_reached: true, ..none };
         for (status, flags, expected) in [
-            (200, Flags::default(), Class::Success),
-            (304, Flags::default(), Class::Success),
-            (429, Flags::default(), Class::RateLimited),
-            (503, Flags::default(), Class::ServerError),
-            (529, Flags::default(), Class::ServerError),
-            (501, Flags::default(), Class::NotOurs),
-            (400, Flags::default(), Class::ClientFault),
-            (0, Flags::default(), Class::NotOurs),
-            (0, Flags { upstream_connection_failure: true, ..Default::default() }, Class::ConnectionFailure),
-            (503, Flags { upstream_connection_failure: true, ..Default::default() }, Class::ConnectionFailure),
-            (200, Flags { upstream_connection_termination: true, ..Default::default() }, Class::ConnectionFailure),
-            (0, Flags { upstream_remote_reset: true, ..Default::default() }, Class::ConnectionFailure),
-            (0, Flags { upstream_request_timeout: true, ..Default::default() }, Class::Timeout),
-            (504, Flags { upstream_request_timeout: true, ..Default::default() }, Class::Timeout),
-            (0, Flags { upstream_overflow: true, ..Default::default() }, Class::Overflow),
-            (503, Flags { no_healthy_upstream: true, ..Default::default() }, Class::NoHealthyHost),
-            (200, Flags { downstream_connection_termination: true, ..Default::default() }, Class::NotOurs),
-            (0, Flags { downstream_connection_termination: true, ..Default::default() }, Class::NotOurs),
-            (429, Flags { downstream_connection_termination: true, ..Default::default() }, Class::RateLimited),
-            (503, Flags { upstream_retry_limit_exceeded: true, ..Default::default() }, Class::ServerError),
+            (101, none, Ok(Class::Success)),
+            (200, none, Err(Open::Answering)),
+            (304, none, Err(Open::Answering)),
+            (0, none, Err(Open::Silent)),
+            (429, none, Ok(Class::RateLimited)),
+            (503, none, Ok(Class::ServerError)),
+            (529, none, Ok(Class::ServerError)),
+            (501, none, Ok(Class::NotOurs)),
+            (400, none, Ok(Class::ClientFault)),
+            (0, refused, Ok(Class::ConnectionFailure)),
+            (503, refused, Ok(Class::ConnectionFailure)),
+            (0, closed, Ok(Class::ConnectionFailure)),
+            (0, reset, Ok(Class::ConnectionFailure)),
+            (200, closed, Ok(Class::BrokenStream)),
+            (200, reset, Ok(Class::BrokenStream)),
+            (200, broken, Ok(Class::BrokenStream)),
+            (0, timeout, Ok(Class::Timeout)),
+            (504, timeout, Ok(Class::Timeout)),
+            (200, timeout, Ok(Class::BrokenStream)),
+            (0, idle, Ok(Class::Timeout)),
+            (200, idle, Ok(Class::BrokenStream)),
+            (503, idle, Ok(Class::ServerError)),
+            (429, idle, Ok(Class::RateLimited)),
+            (404, idle, Ok(Class::Timeout)),
+            (0, longest, Ok(Class::Timeout)),
+            (200, longest, Ok(Class::BrokenStream)),
+            (0, Flags { upstream_overflow: true, ..none }, Ok(Class::Overflow)),
+            (503, Flags { no_healthy_upstream: true, ..none }, Ok(Class::NoHealthyHost)),
+            (503, Flags { no_cluster_found: true, ..none }, Ok(Class::NoHealthyHost)),
+            (200, left, Ok(Class::ClientLeft)),
+            (0, left, Ok(Class::ClientLeft)),
+            (429, left, Ok(Class::RateLimited)),
+            (0, Flags { local_reset: true, ..none }, Ok(Class::NotOurs)),
+            (503, Flags { upstream_retry_limit_exceeded: true, ..none }, Ok(Class::ServerError)),
         ] {
-            assert_eq!(class(status, flags), expected, "{status} {flags:?}");
+            assert_eq!(attempt(flags, status, &STATUSES), expected, "{status} {flags:?}");
         }
     }
 
     #[test]
-    fn only_the_end_of_an_attempt_counts_and_the_request_only_where_no_attempt_was() {
-        let no_host = pb::ResponseFlags { no_healthy_upstream: true, ..Default::default() };
-        let overflow = pb::ResponseFlags { upstream_overflow: true, ..Default::default() };
-        let seen = |kind, flags: &pb::ResponseFlags| read(&entry(503, kind, *flags), &[503], Moment(0)).is_some();
-        use pb::AccessLogType as Kind;
-        assert!(seen(Kind::NotSet, &no_host) && seen(Kind::UpstreamEnd, &overflow) && seen(Kind::DownstreamEnd, &no_host));
-        for kind in [Kind::DownstreamStart, Kind::DownstreamPeriodic, Kind::UpstreamPoolReady, Kind::UpstreamPeriodic] {
-            assert!(!seen(kind, &no_host), "{kind:?}");
+    fn the_requests_own_entry_says_how_it_ended() {
+        let none = Flags::default();
+        for (status, flags, details, expected) in [
+            (200, none, "via_upstream", Ending::Whole),
+            (204, none, "", Ending::Whole),
+            (200, none, "max_duration_timeout", Ending::TimedOut),
+            (504, none, "max_duration_timeout", Ending::TimedOut),
+            (200, none, "ext_proc_error", Ending::Other),
+            (503, none, "via_upstream", Ending::Other),
+            (200, Flags { downstream_connection_termination: true, ..none }, "downstream_remote_disconnect", Ending::ClientLeft),
+            (0, Flags { downstream_remote_reset: true, ..none }, "", Ending::ClientLeft),
+            (504, Flags { upstream_request_timeout: true, ..none }, "response_timeout", Ending::TimedOut),
+            (200, Flags { upstream_request_timeout: true, ..none }, "response_timeout", Ending::TimedOut),
+            (504, Flags { stream_idle_timeout: true, ..none }, "stream_idle_timeout", Ending::TimedOut),
+            (200, Flags { upstream_protocol_error: true, ..none }, "", Ending::Cut),
+            (200, Flags { local_reset: true, ..none }, "", Ending::Other),
+        ] {
+            assert_eq!(ending(flags, status, details), expected, "{status} {details} {flags:?}");
         }
-        assert!(!seen(Kind::DownstreamEnd, &overflow), "an overflow has an entry of its own (fact 36)");
-        assert!(!seen(Kind::DownstreamEnd, &pb::ResponseFlags::default()));
     }
 
     #[test]
-    fn the_providers_word_is_read_where_it_limits() {
-        let read = |status| {
-            let entry = entry(status, pb::AccessLogType::UpstreamEnd, pb::ResponseFlags::default());
-            super::read(&entry, &[429, 503], Moment(0)).unwrap().retry_after
-        };
-        assert_eq!((read(429), read(503)), (Some(Duration::from_secs(3)), None));
-    }
-
-    #[test]
-    fn only_a_success_that_did_what_was_wanted_has_served() {
-        let is_served =
-            |status, flags| read(&entry(status, pb::AccessLogType::UpstreamEnd, flags), &[503], Moment(0)).unwrap().is_served;
-        assert!(is_served(200, pb::ResponseFlags::default()) && is_served(204, pb::ResponseFlags::default()));
-        for status in [0, 101, 307, 404, 429, 500, 503] {
-            assert!(!is_served(status, pb::ResponseFlags::default()), "{status}");
+    fn an_open_question_is_settled_by_how_the_request_ended() {
+        for (open, ending, expected) in [
+            (Open::Answering, Ending::Whole, Class::Success),
+            (Open::Answering, Ending::ClientLeft, Class::ClientLeft),
+            (Open::Answering, Ending::TimedOut, Class::BrokenStream),
+            (Open::Answering, Ending::Cut, Class::BrokenStream),
+            (Open::Answering, Ending::Other, Class::NotOurs),
+            (Open::Silent, Ending::Whole, Class::NotOurs),
+            (Open::Silent, Ending::ClientLeft, Class::ClientLeft),
+            (Open::Silent, Ending::TimedOut, Class::Timeout),
+            (Open::Silent, Ending::Other, Class::NotOurs),
+        ] {
+            assert_eq!(open.settle(ending), expected, "{open:?} {ending:?}");
         }
-        let broke_off = pb::ResponseFlags { upstream_connection_termination: true, ..Default::default() };
-        let client_left = pb::ResponseFlags { downstream_connection_termination: true, ..Default::default() };
-        assert!(!is_served(200, broke_off) && !is_served(200, client_left));
     }
 
     #[test]
-    fn the_endpoint_is_where_the_attempt_went() {
-        use envoy_types::pb::envoy::config::core::v3 as core;
-        let at = |address: &str, port: u32| {
-            let port = core::socket_address::PortSpecifier::PortValue(port);
-            let address = core::SocketAddress { address: address.to_owned(), port_specifier: Some(port), ..Default::default() };
-            let address = core::Address { address: Some(core::address::Address::SocketAddress(address)) };
-            let common = pb::AccessLogCommon { upstream_remote_address: Some(address), ..Default::default() };
-            let entry = pb::HttpAccessLogEntry { common_properties: Some(common), ..Default::default() };
-            let entry = HttpLogEntry::decode(entry.encode_to_vec().as_slice()).unwrap();
-            entry.endpoint().map(|endpoint| endpoint.to_string())
-        };
-        assert_eq!(at("10.0.0.1", 8000).as_deref(), Some("10.0.0.1:8000"));
-        assert_eq!(at("::1", 8000).as_deref(), Some("[::1]:8000"));
-        assert_eq!((at("host", 80), at("10.0.0.1", 0), at("10.0.0.1", 70_000)), (None, None, None));
-        assert_eq!(HttpLogEntry::default().endpoint(), None);
-    }
-
-    #[test]
-    fn an_entry_without_a_cluster_or_without_anything_is_nothing() {
-        assert_eq!(read(&HttpLogEntry::default(), &[], Moment(0)), None);
+    fn only_what_says_something_of_the_provider_reaches_its_health() {
+        for class in Class::ALL {
+            let is_heard = class.event(503, None).is_some();
+            assert_eq!(is_heard, !matches!(class, Class::Overflow | Class::ClientLeft | Class::NotOurs), "{class:?}");
+        }
     }
 }

@@ -9,9 +9,16 @@ use crate::proto::{LogMessage, Received};
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LogCodec;
 
+/// A message as it came. One that cannot be read ends no stream: Envoy would only begin another, and what else it holds is lost.
+#[derive(Debug)]
+pub(super) enum Frame {
+    Message(LogMessage),
+    Unreadable,
+}
+
 impl Codec for LogCodec {
     type Encode = ();
-    type Decode = LogMessage;
+    type Decode = Frame;
     type Encoder = Self;
     type Decoder = Self;
 
@@ -25,12 +32,12 @@ impl Codec for LogCodec {
 }
 
 impl Decoder for LogCodec {
-    type Item = LogMessage;
+    type Item = Frame;
     type Error = Status;
 
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<LogMessage>, Status> {
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Frame>, Status> {
         let frame = buffer.copy_to_bytes(buffer.remaining());
-        LogMessage::receive(frame).map(Some).map_err(|_| Status::internal("the message is not a StreamAccessLogsMessage"))
+        Ok(Some(LogMessage::receive(frame).map_or(Frame::Unreadable, Frame::Message)))
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use tracing::info;
 
 use super::share::{Entry, Outlet};
-use crate::health::{Change, Cluster, Event, Health, Moment, Policy, Seen, View, What};
+use crate::health::{Cause, Change, Cluster, Event, Health, Moment, Policy, Seen, View, What};
 
 /// The shared state.
 #[derive(Debug)]
@@ -100,9 +100,10 @@ impl Monitor {
         }
         // Under the lock, so that others hear of it in the order in which it happened.
         self.tell_others(|| cools.clone().map(Entry::Cools));
+        let row = cools.as_ref().and_then(|_| health.cluster(cluster)).map(Cluster::row_in_words).unwrap_or_default();
         drop(health);
         ended.iter().for_each(|change| tell_end(change, "its time is over"));
-        cools.iter().for_each(|change| tell_start(change, "here"));
+        cools.iter().for_each(|change| tell_start(change, &row, "here"));
     }
 
     /// Takes in what other replicas tell, in their order, and says how much of it was news.
@@ -125,7 +126,7 @@ impl Monitor {
         drop(health);
         for change in &changes {
             match change.what {
-                What::Begins | What::Moves => tell_start(change, "another replica"),
+                What::Begins | What::Moves => tell_start(change, "", "another replica"),
                 What::Ends if change.cooldown.is_cooling(now) => tell_end(change, "somebody said so to another replica"),
                 What::Ends => tell_end(change, "its time is over"),
             }
@@ -149,7 +150,7 @@ impl Monitor {
         self.publish(&health, now);
         self.tell_others(|| Some(Entry::Cools(change.clone())));
         drop(health);
-        tell_start(&change, "here");
+        tell_start(&change, "", "here");
     }
 
     /// Brings a cluster and its models back by hand.
@@ -212,15 +213,17 @@ impl Monitor {
     }
 }
 
-/// `seen`: here, or by another replica.
-fn tell_start(change: &Change, seen: &str) {
+/// `row`: which failures, where failures are the cause. `seen`: here, or by another replica.
+fn tell_start(change: &Change, row: &str, seen: &str) {
     let Change { cluster, model, cooldown, what } = change;
     if *what == What::Moves {
         return;
     }
     let seconds = cooldown.until.0.saturating_sub(cooldown.since.0) / 1000;
     let (model, cause) = (model.as_deref().unwrap_or("all"), cooldown.cause.as_str());
-    info!(event = "cooling", cluster = &**cluster, model, cause, seconds, seen, "a cluster cools: requests go elsewhere first");
+    let failures = Some(row).filter(|row| cooldown.cause == Cause::Failures && !row.is_empty());
+    let cluster = &**cluster;
+    info!(event = "cooling", cluster, model, cause, failures, seconds, seen, "a cluster cools: requests go elsewhere first");
 }
 
 fn tell_end(change: &Change, why: &str) {

@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::{MIN_COOLDOWN, Moment, Policy, What};
+use super::{Failure, MIN_COOLDOWN, Moment, Policy, What};
 
 /// Models of one cluster that are kept track of. Beyond that the one whose cooldown ended first is forgotten.
 pub(super) const MAX_MODELS: usize = 1_000;
+
+/// Failures of a row that are kept by name. The count goes on.
+const MAX_NAMED: usize = 8;
 
 /// Why a cluster cools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,21 +65,47 @@ impl Cooldown {
     }
 }
 
+/// When a cluster failed last, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastFailure {
+    pub at: Moment,
+    pub cause: Cause,
+    /// Which failure, where the cause is [`Cause::Failures`].
+    pub failure: Option<Failure>,
+}
+
 /// What is known of one cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Cluster {
     /// Failures in a row.
     pub failures: u32,
-    /// When it failed last, and how.
-    pub last_failure: Option<(Moment, Cause)>,
+    /// The last ones of them, oldest first.
+    pub(super) row: Vec<Failure>,
+    pub last_failure: Option<LastFailure>,
     pub whole: Option<Cooldown>,
     pub models: HashMap<Box<str>, Cooldown>,
 }
 
 impl Cluster {
+    /// Which failures make up the row, oldest first: `503, 503, timeout`. Of a long row only the last ones.
+    #[must_use]
+    pub fn row_in_words(&self) -> String {
+        self.row.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
+
+    /// One more failure in a row.
+    pub(super) fn failed(&mut self, failure: Failure) {
+        self.failures = self.failures.saturating_add(1);
+        if self.row.len() == MAX_NAMED {
+            self.row.remove(0);
+        }
+        self.row.push(failure);
+    }
+
     /// An answer ends a row of failures and a trial, but no cooldown: the request may have been under way when that began.
     pub(super) fn answered(&mut self, model: Option<&str>, now: Moment) {
         self.failures = 0;
+        self.row.clear();
         if self.whole.is_some_and(|cooldown| !cooldown.is_cooling(now) && !cooldown.open) {
             self.whole = None;
         }

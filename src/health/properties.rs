@@ -11,7 +11,7 @@ const MODELS: [Option<&str>; 3] = [None, Some("m"), Some("n")];
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         Just(Event::Answered),
-        Just(Event::Failed),
+        Just(Event::Failed(Failure::Timeout)),
         Just(Event::NoHost),
         proptest::option::of(0..900_u64).prop_map(|after| Event::RateLimited { retry_after: after.map(Duration::from_secs) }),
     ]
@@ -114,7 +114,7 @@ proptest! {
             match event {
                 Event::RateLimited { .. } | Event::NoHost => prop_assert!(cooled),
                 Event::Answered => prop_assert!(change.is_none() && cooled == cooled_before),
-                Event::Failed => {}
+                Event::Failed(_) => {}
             }
             if let Some(Change { cooldown, .. }) = change {
                 prop_assert!(cooldown.until > now && cooldown.until <= now.after(policy.max_cooldown));

@@ -4,6 +4,8 @@ use super::*;
 const POLICY: Policy =
     Policy { consecutive_failures: 3, cooldown: Duration::from_secs(10), max_cooldown: Duration::from_secs(60) };
 
+const FAILED: Event = Event::Failed(Failure::Status(503));
+
 fn health() -> Health {
     Health::new(POLICY)
 }
@@ -50,10 +52,10 @@ fn what_a_provider_asks_for_has_a_limit_at_both_ends() {
 #[test]
 fn failures_in_a_row_cool_the_whole_cluster_and_an_answer_breaks_the_row() {
     let mut health = health();
-    for event in [Event::Failed, Event::Failed, Event::Answered, Event::Failed, Event::Failed] {
+    for event in [FAILED, FAILED, Event::Answered, FAILED, FAILED] {
         assert_eq!(health.note("c", Some("m"), event, at(0), 0), None);
     }
-    let change = health.note("c", Some("m"), Event::Failed, at(5), 0).unwrap();
+    let change = health.note("c", Some("m"), FAILED, at(5), 0).unwrap();
     assert_eq!((change.model, change.cooldown.cause, change.cooldown.until), (None, Cause::Failures, at(15)));
 }
 
@@ -83,7 +85,7 @@ fn failures_while_it_cools_change_nothing_but_a_longer_wish_is_heard() {
     let mut health = health();
     health.note("c", None, Event::NoHost, at(0), 0);
     for second in 1..9 {
-        assert_eq!(health.note("c", None, Event::Failed, at(second), 0), None);
+        assert_eq!(health.note("c", None, FAILED, at(second), 0), None);
     }
     assert_eq!(health.cluster("c").unwrap().whole.unwrap().until, at(10));
     assert_eq!(health.note("c", None, limited(3), at(5), 0), None);
@@ -102,13 +104,13 @@ fn after_the_end_one_failure_cools_again_and_longer_up_to_the_limit() {
         now = health.cluster("c").unwrap().whole.unwrap().until;
         assert!(!is_cooling(&health, "c", None, now), "the next request tries it");
         health.ended(now);
-        let change = health.note("c", None, Event::Failed, now, 0).unwrap();
+        let change = health.note("c", None, FAILED, now, 0).unwrap();
         assert_eq!(change.cooldown.until, now.after(Duration::from_secs(expected)));
     }
     now = health.cluster("c").unwrap().whole.unwrap().until;
     health.ended(now);
     health.note("c", None, Event::Answered, now, 0);
-    assert_eq!(health.note("c", None, Event::Failed, now, 0), None, "an answer after the end forgets it all");
+    assert_eq!(health.note("c", None, FAILED, now, 0), None, "an answer after the end forgets it all");
 }
 
 #[test]
@@ -156,12 +158,12 @@ fn what_another_replica_tells_keeps_its_end_and_doubles_once() {
     assert_eq!(here.learn("c", None, change.cooldown, at(2)), None, "and to the one who said it");
     // Both see the failure after the end, and both hear of the other's.
     let (end, again) = (at(12), Duration::from_secs(20));
-    let first = here.note("c", None, Event::Failed, end, 0).unwrap();
-    let second = there.note("c", None, Event::Failed, end, 0).unwrap();
+    let first = here.note("c", None, FAILED, end, 0).unwrap();
+    let second = there.note("c", None, FAILED, end, 0).unwrap();
     assert_eq!((first.cooldown.length(), second.cooldown.length()), (again, again), "one failure is enough there as well");
     here.learn("c", None, second.cooldown, end);
     there.learn("c", None, first.cooldown, end);
-    let next = here.note("c", None, Event::Failed, end.after(again), 0).unwrap();
+    let next = here.note("c", None, FAILED, end.after(again), 0).unwrap();
     assert_eq!(next.cooldown.length(), again * 2);
 }
 
@@ -175,7 +177,7 @@ fn what_another_replica_tells_ends_nothing_and_has_limits() {
     assert!(is_cooling(&health, "c", Some("m"), at(39)));
     let far = health.learn("d", None, told(Cause::Failures, 999_999, 999_999_999, 999_999), at(1)).unwrap();
     assert_eq!((far.cooldown.since, far.cooldown.until), (at(1), at(61)), "another clock, or another limit");
-    assert_eq!(health.note("d", None, Event::Failed, at(61), 0).unwrap().cooldown.until, at(121));
+    assert_eq!(health.note("d", None, FAILED, at(61), 0).unwrap().cooldown.until, at(121));
     assert_eq!(health.learn("e", None, told(Cause::NoHost, 0, 5, 10), at(5)), None, "over");
     assert!(health.cluster("e").is_none());
 }

@@ -67,6 +67,8 @@ pub struct Cluster {
     /// `per_connection_buffer_limit_bytes`; `None` is Envoy's 1 MiB.
     pub buffer_limit: Option<u32>,
     pub own_filters: OwnFilters,
+    /// `alt_stat_name`: the name under which Envoy's statistics, and `%UPSTREAM_CLUSTER%`, know it.
+    pub alt_stat_name: Option<String>,
 }
 
 /// The `http_filters` of a cluster; with any, it skips the router's `upstream_http_filters` (fact 38).
@@ -101,6 +103,7 @@ impl Cluster {
             http2: false,
             buffer_limit: None,
             own_filters: OwnFilters::Absent,
+            alt_stat_name: None,
         }
     }
 }
@@ -147,8 +150,16 @@ pub struct EnvoySetup {
     pub max_retries: Option<u32>,
     /// `request_attributes` of ext_proc.
     pub request_attributes: Vec<String>,
-    /// Envoy's access log reaches the processor: every attempt, and requests that ended for want of a host (facts 28 and 35).
+    /// Envoy's access log reaches the processor: every attempt and every request (facts 28, 35 and 42).
     pub feedback: bool,
+    /// The entry of an attempt says whether its answer was complete.
+    pub tells_complete: bool,
+    /// `per_try_timeout` of the route; `None`: no limit.
+    pub per_try_timeout: Option<Duration>,
+    /// `per_try_idle_timeout` of the route; `None`: no limit.
+    pub per_try_idle_timeout: Option<Duration>,
+    /// `timeout` of the route, for all attempts together.
+    pub route_timeout: Duration,
     /// The processor sees every attempt as well (fact 27).
     pub upstream_role: bool,
     /// Connections may become WebSockets.
@@ -183,6 +194,10 @@ impl EnvoySetup {
             max_retries: Some(1000),
             request_attributes: Vec::new(),
             feedback: false,
+            tells_complete: true,
+            per_try_timeout: None,
+            per_try_idle_timeout: None,
+            route_timeout: Duration::from_secs(15),
             upstream_role: false,
             websockets: false,
             stopwatch: false,

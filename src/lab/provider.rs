@@ -1,6 +1,8 @@
 //! Stub providers: servers on loopback that record what reaches them and answer as they are told. They decide nothing by
 //! themselves but leave their name in `x-served-by`.
 
+use std::future::{pending, ready};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,6 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
+use futures_util::StreamExt;
+use futures_util::stream::{self, once};
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
@@ -45,18 +49,44 @@ impl Seen {
     }
 }
 
+/// How a reply goes on after what it has to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// It is complete.
+    End,
+    /// The connection stays open, and nothing more comes.
+    Stall,
+    /// The connection breaks.
+    Break,
+}
+
 /// What a provider answers.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: String,
+    pub then: Then,
+    /// False: not even the head is sent.
+    pub begins: bool,
 }
 
 impl Reply {
     #[must_use]
     pub fn status(status: u16) -> Self {
-        Self { status, headers: Vec::new(), body: String::new() }
+        Self { status, headers: Vec::new(), body: String::new(), then: Then::End, begins: true }
+    }
+
+    /// No answer at all, and an open connection.
+    #[must_use]
+    pub fn silence() -> Self {
+        Self { begins: false, ..Self::status(0) }
+    }
+
+    /// What follows the body.
+    #[must_use]
+    pub fn then(self, then: Then) -> Self {
+        Self { then, ..self }
     }
 
     /// The provider's rate limit, as providers say it: 429 with `retry-after` in seconds.
@@ -203,6 +233,9 @@ async fn serve(State(desk): State<Arc<Desk>>, request: axum::extract::Request) -
     let reply = script(&seen);
     seen.answered = reply.status;
     lock(&desk.seen).push(seen);
+    if !reply.begins {
+        pending::<()>().await;
+    }
     respond(&desk.name, reply)
 }
 
@@ -211,7 +244,19 @@ fn respond(name: &str, reply: Reply) -> http::Response<Body> {
     for (name, value) in &reply.headers {
         response = response.header(name, value);
     }
-    response.body(Body::from(reply.body)).unwrap_or_else(|_| http::Response::new(Body::from("a reply that cannot be sent")))
+    let body = match reply.then {
+        Then::End => Body::from(reply.body),
+        Then::Stall => Body::from_stream(once(ready(Ok::<_, io::Error>(reply.body))).chain(stream::pending())),
+        Then::Break => {
+            // A turn later, so that what was said is sent before.
+            let broken = once(async {
+                tokio::task::yield_now().await;
+                Err(io::Error::other("the provider breaks off"))
+            });
+            Body::from_stream(once(ready(Ok(reply.body))).chain(broken))
+        }
+    };
+    response.body(body).unwrap_or_else(|_| http::Response::new(Body::from("a reply that cannot be sent")))
 }
 
 /// A panic of a script must not hide what the other requests left.

@@ -14,6 +14,9 @@ pub struct LogMessage {
     pub identifier: Option<LogIdentifier>,
     #[prost(message, optional, tag = "2")]
     pub http: Option<HttpLogEntries>,
+    /// Entries of connections, which tell of no attempt.
+    #[prost(message, optional, tag = "3")]
+    pub tcp: Option<HttpLogEntries>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -60,13 +63,29 @@ impl HttpLogEntry {
         text_of(self.response.as_ref().map(|response| response.headers.as_slice()), name)
     }
 
-    /// The cluster of the attempt. Envoy fills its own field only if there was a host; where there was none, a custom tag
-    /// `upstream_cluster` with the value `%UPSTREAM_CLUSTER%` has to say it.
+    /// The cluster that Envoy itself names: that of the last attempt that had a host.
     #[must_use]
     pub fn cluster(&self) -> Option<&str> {
-        let common = self.common.as_ref()?;
-        let own = std::str::from_utf8(&common.upstream_cluster).ok().filter(|name| !name.is_empty());
-        own.or_else(|| text_of(Some(&common.custom_tags), "upstream_cluster").filter(|name| !name.is_empty()))
+        std::str::from_utf8(&self.common.as_ref()?.upstream_cluster).ok().filter(|name| !name.is_empty())
+    }
+
+    /// A custom tag. Envoy writes `-` where it has no value.
+    #[must_use]
+    pub fn tag(&self, name: &str) -> Option<&str> {
+        text_of(Some(&self.common.as_ref()?.custom_tags), name).filter(|text| !text.is_empty() && *text != "-")
+    }
+
+    /// Why Envoy ended the response as it did, in its own words (`via_upstream`, `response_timeout`); empty: it does not say.
+    #[must_use]
+    pub fn details(&self) -> &str {
+        self.response.as_ref().and_then(|response| std::str::from_utf8(&response.details).ok()).unwrap_or_default()
+    }
+
+    /// The status; 0: there is none.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        let code = self.response.as_ref().and_then(|response| response.code).map_or(0, |code| code.value);
+        u16::try_from(code).unwrap_or_default()
     }
 
     /// The endpoint of the attempt, if it is an IP address with a port.
@@ -97,10 +116,16 @@ pub struct LogCommon {
     pub upstream_remote_address: Bytes,
     #[prost(bytes = "bytes", tag = "15")]
     pub upstream_cluster: Bytes,
+    /// `envoy.config.core.v3.Metadata`, still encoded ([`super::sent_chain`]): few entries are asked for it.
+    #[prost(bytes = "bytes", tag = "17")]
+    pub metadata: Bytes,
     #[prost(message, optional, tag = "16")]
     pub response_flags: Option<ResponseFlags>,
     #[prost(message, repeated, tag = "22")]
     pub custom_tags: Vec<LoggedHeader>,
+    /// How many attempts the request had. 0 in an attempt's entry, and where the first one had no cluster.
+    #[prost(uint32, tag = "24")]
+    pub attempts: u32,
     #[prost(bytes = "bytes", tag = "26")]
     pub stream_id: Bytes,
     #[prost(bool, tag = "27")]
@@ -150,10 +175,20 @@ pub struct ResponseFlags {
     pub upstream_overflow: bool,
     #[prost(bool, tag = "15")]
     pub downstream_connection_termination: bool,
+    #[prost(bool, tag = "16")]
+    pub upstream_retry_limit_exceeded: bool,
+    #[prost(bool, tag = "17")]
+    pub stream_idle_timeout: bool,
+    #[prost(bool, tag = "19")]
+    pub downstream_protocol_error: bool,
     #[prost(bool, tag = "20")]
     pub upstream_max_stream_duration_reached: bool,
+    #[prost(bool, tag = "23")]
+    pub duration_timeout: bool,
     #[prost(bool, tag = "24")]
     pub upstream_protocol_error: bool,
+    #[prost(bool, tag = "25")]
+    pub no_cluster_found: bool,
     #[prost(bool, tag = "27")]
     pub dns_resolution_failure: bool,
     #[prost(bool, tag = "28")]
@@ -174,6 +209,8 @@ pub struct LogResponse {
     pub code: Option<Code>,
     #[prost(message, repeated, tag = "4")]
     pub headers: Vec<LoggedHeader>,
+    #[prost(bytes = "bytes", tag = "6")]
+    pub details: Bytes,
 }
 
 /// `google.protobuf.UInt32Value`.

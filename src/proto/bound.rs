@@ -57,10 +57,18 @@ static NAMED_ANY: Shape = Shape(&[(2, &FLAT)]);
 static STRUCT: Shape = Shape(&[(1, &NAMED_VALUE)]);
 static NAMED_VALUE: Shape = Shape(&[(2, &VALUE)]);
 static VALUE: Shape = Shape(&[(5, &STRUCT)]);
-static LOG: Shape = Shape(&[(1, &FLAT), (2, &FLAT)]);
+static LOG: Shape = Shape(&[(1, &FLAT), (2, &FLAT), (3, &FLAT)]);
+/// A chain as metadata, lists included.
+pub(super) static LISTS: Shape = Shape(&[(1, &NAMED_LISTS)]);
+static NAMED_LISTS: Shape = Shape(&[(2, &VALUE_OR_LIST)]);
+static VALUE_OR_LIST: Shape = Shape(&[(5, &LISTS), (6, &LIST)]);
+static LIST: Shape = Shape(&[(1, &VALUE_OR_LIST)]);
+/// Metadata whose values stay encoded.
+pub(super) static NAMED: Shape = Shape(&[(1, &FLAT), (2, &FLAT)]);
 /// The properties of an entry, their flags, tags and headers.
 static ENTRY: Shape = Shape(&[(1, &COMMON), (3, &LOGGED), (4, &LOGGED)]);
-static COMMON: Shape = Shape(&[(13, &ADDRESS), (16, &FLAT), (17, &METADATA), (22, &FLAT)]);
+/// Metadata stays encoded here; see [`super::sent_chain`].
+static COMMON: Shape = Shape(&[(13, &ADDRESS), (16, &FLAT), (22, &FLAT)]);
 static ADDRESS: Shape = Shape(&[(1, &FLAT)]);
 static LOGGED: Shape = Shape(&[(1, &FLAT), (4, &FLAT), (13, &FLAT)]);
 

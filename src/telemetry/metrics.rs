@@ -1,7 +1,9 @@
 //! The metrics of design section 9 as a struct of handles: made once, handed to whoever counts. Labels come from the catalog or
 //! from closed lists; a client cannot make a series. It knows no request, only what became of it.
 
+mod attempts;
 mod labels;
+mod pairs;
 mod sessions;
 mod sharing;
 mod stream;
@@ -17,7 +19,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use self::attempts::Attempts;
+pub use self::attempts::Ignored;
 use self::labels::{Answers, ByName};
+use self::pairs::Pairs;
 pub use self::sessions::Learned;
 use self::sessions::Sessions;
 pub use self::sharing::Shared;
@@ -114,6 +119,8 @@ pub struct Metrics {
     connections_refused: Counter,
     models: ByName,
     tenants: ByName,
+    pairs: Pairs,
+    told: Attempts,
     catalog_info: Family<CatalogLabels, Gauge>,
     reload_success: Counter,
     reload_failure: Counter,
@@ -154,6 +161,8 @@ impl Metrics {
             sharing: Sharing::register(&mut registry),
             models: ByName::models(&mut registry, MAX_MODELS),
             tenants: ByName::tenants(&mut registry, MAX_TENANTS),
+            pairs: Pairs::register(&mut registry),
+            told: Attempts::register(&mut registry),
             seconds: Histogram::new(DECISION_BUCKETS),
             in_flight: Gauge::default(),
             abandoned: Counter::default(),
@@ -218,6 +227,7 @@ impl Metrics {
             TenantLabel::Unknown => None,
         };
         self.tenants.count(tenant, event.outcome);
+        self.pairs.count(tenant, event.model, event.outcome);
     }
 
     /// A catalog came into use; `fresh` if it is what the source holds now.

@@ -23,6 +23,7 @@ mod clients;
 mod demo;
 mod differentials;
 mod encodings;
+mod endings;
 mod endpoints;
 mod examples;
 mod failures;

@@ -40,6 +40,17 @@ impl Scene {
     }
 
     pub async fn with_settings(settings: &str, catalog: &str, providers: &[(&str, u16)], others: Vec<Cluster>) -> Self {
+        Self::with_envoy(settings, catalog, providers, others, |_| {}).await
+    }
+
+    /// `change`: what is otherwise about this Envoy.
+    pub async fn with_envoy(
+        settings: &str,
+        catalog: &str,
+        providers: &[(&str, u16)],
+        others: Vec<Cluster>,
+        change: impl FnOnce(&mut EnvoySetup),
+    ) -> Self {
         let scratch = ok(Scratch::new());
         let text = |path: std::path::PathBuf| path.to_str().unwrap().to_owned();
         let catalog = text(ok(scratch.write("catalog.yaml", catalog)));
@@ -57,6 +68,7 @@ impl Scene {
         setup.feedback = true;
         setup.upstream_role = true;
         setup.allow_mode_override = true;
+        change(&mut setup);
         let envoy = ok(Envoy::start(&setup).await);
         Self { envoy, serve, providers: started, _scratch: scratch }
     }
@@ -81,6 +93,18 @@ impl Scene {
     pub async fn metric(&self, line: &str) -> f64 {
         let page = ok(self.serve.admin(Request::get("/metrics")).await).text();
         page.lines().find_map(|text| text.strip_prefix(line)?.trim().parse().ok()).unwrap_or(0.0)
+    }
+
+    /// Waits until Cascade has taken in so many attempts of this class.
+    pub async fn counts(&self, cluster: &str, class: &str, times: f64) {
+        let line = format!("cascade_attempts_total{{cluster=\"{cluster}\",class=\"{class}\"}}");
+        let reached = || async { (self.metric(&line).await >= times).then_some(()) };
+        if let Err(trouble) = eventually(&line, LIMIT, reached).await {
+            let page = ok(self.serve.admin(Request::get("/metrics")).await).text();
+            let attempts: Vec<_> =
+                page.lines().filter(|line| line.contains("attempts_total") || line.contains("ignored")).collect();
+            panic!("{trouble}: {attempts:#?}");
+        }
     }
 
     pub async fn cools(&self, cluster: &str) {

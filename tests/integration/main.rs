@@ -15,6 +15,7 @@ mod commands;
 mod corpus;
 mod drain;
 mod entrance;
+mod entries;
 mod explain;
 mod feedback;
 mod last_good;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::{BodyMode, Cluster, DECISION_NAMESPACE, EnvoySetup, OVERRIDE_NAMESPACE, OwnFilters, ProcessorWatch};
 use crate::lab::Endpoint;
@@ -61,8 +62,8 @@ static_resources:
             stopwatch = self.stopwatch_filter(),
             ext_proc = self.ext_proc(),
             attempt_log = access_log(14, "attempt", ", attempt: '%REQ(x-envoy-attempt-count)%'"),
-            request_feedback = self.feedback_log(10, "\n            filter: {response_flag_filter: {flags: [UH]}}"),
-            attempt_feedback = self.feedback_log(14, ""),
+            request_feedback = self.feedback_log(10),
+            attempt_feedback = self.feedback_log(14),
             upstream_role = self.upstream_filters(),
             response_headers = self.response_headers(),
             route = self.route(),
@@ -112,14 +113,16 @@ static_resources:
         )
     }
 
-    fn feedback_log(&self, indent: usize, filter: &str) -> String {
+    fn feedback_log(&self, indent: usize) -> String {
         if !self.feedback {
             return String::new();
         }
         let pad = " ".repeat(indent);
+        let complete = "{tag: answer_complete, value: '%COMMON_DURATION(US_RX_BEG:US_RX_END:ms)%'}";
+        let complete = if self.tells_complete { format!(", {complete}") } else { String::new() };
         format!(
             r#"
-{pad}- name: envoy.access_loggers.http_grpc{filter}
+{pad}- name: envoy.access_loggers.http_grpc
 {pad}  typed_config:
 {pad}    "@type": type.googleapis.com/envoy.extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig
 {pad}    common_config:
@@ -127,7 +130,7 @@ static_resources:
 {pad}      transport_api_version: V3
 {pad}      buffer_flush_interval: 0.05s
 {pad}      grpc_service: {{envoy_grpc: {{cluster_name: processor}}}}
-{pad}      custom_tags: [{{tag: upstream_cluster, value: '%UPSTREAM_CLUSTER%'}}]
+{pad}      custom_tags: [{{tag: upstream_cluster, value: '%UPSTREAM_CLUSTER_RAW%'}}{complete}]
 {pad}    additional_request_headers_to_log: [x-cascade-decision, x-envoy-attempt-count]
 {pad}    additional_response_headers_to_log: [retry-after]"#
         )
@@ -155,7 +158,7 @@ static_resources:
         let header =
             self.header_name.iter().fold(String::new(), |_, name| format!("\n                        header_name: {name}"));
         format!(
-            r#"                  timeout: 15s
+            r#"                  timeout: {timeout}s
                   inline_cluster_specifier_plugin:
                     extension:
                       name: envoy.router.cluster_specifier_plugin.priority_group
@@ -166,10 +169,13 @@ static_resources:
                   retry_policy:
                     retry_on: connect-failure,refused-stream,reset,retriable-status-codes
                     retriable_status_codes: [429, 500, 502, 503, 504]
-                    num_retries: {retries}
+                    num_retries: {retries}{per_try}{per_try_idle}
                     refresh_cluster_on_retry: {refresh}
                     retry_back_off: {{base_interval: 0.005s, max_interval: 0.01s}}"#,
+            timeout = self.route_timeout.as_secs_f64(),
             retries = self.num_retries,
+            per_try = limit("per_try_timeout", self.per_try_timeout),
+            per_try_idle = limit("per_try_idle_timeout", self.per_try_idle_timeout),
             refresh = self.refresh_cluster_on_retry,
         )
     }
@@ -187,7 +193,9 @@ static_resources:
         };
         let protocol = cluster.protocol();
         let buffer = cluster.buffer_limit.map_or(String::new(), |limit| format!(", per_connection_buffer_limit_bytes: {limit}"));
-        format!("  - {{name: {}, connect_timeout: 1s{panic}{breaker}{protocol}{buffer},\n     {endpoints}}}\n", cluster.name)
+        let alt = cluster.alt_stat_name.iter().fold(String::new(), |_, name| format!(", alt_stat_name: {name}"));
+        let all = format!("{alt}{panic}{breaker}{protocol}{buffer}");
+        format!("  - {{name: {}, connect_timeout: 1s{all},\n     {endpoints}}}\n", cluster.name)
     }
 
     fn processor(&self) -> String {
@@ -250,6 +258,11 @@ impl Cluster {
         let kind = "\"@type\": type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
         self.load_assignment().replacen('{', &format!("resources:\n- {{{kind}, "), 1)
     }
+}
+
+/// A line of the retry policy.
+fn limit(name: &str, limit: Option<Duration>) -> String {
+    limit.map_or(String::new(), |limit| format!("\n                    {name}: {}s", limit.as_secs_f64()))
 }
 
 fn panic_threshold(percent: u32) -> String {
