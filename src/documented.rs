@@ -43,8 +43,15 @@ fn bytes(cell: &str) -> Vec<u8> {
     bytes
 }
 
-/// A finding in the page's words.
+/// A finding in the page's words, with what it is for who fails closed where that is something else.
 fn finding(facts: &Facts) -> String {
+    match (&facts.trouble, &facts.doubt) {
+        (None, Some(doubt)) => format!("{}, or `{}`", plain_finding(facts), doubt.as_str()),
+        _ => plain_finding(facts),
+    }
+}
+
+fn plain_finding(facts: &Facts) -> String {
     let reason = match (&facts.trouble, &facts.model) {
         (Some(Trouble::Malformed(_)), _) => Reason::MalformedBody,
         (Some(Trouble::TooLarge), _) => Reason::BodyTooLarge,
@@ -64,7 +71,7 @@ fn whole(head: &Request, body: &[u8]) -> String {
     finding(&reader.facts().0)
 }
 
-/// What is known when everything needed is, and whether a second model shows up later.
+/// What is known when everything needed is, and what trouble shows up later.
 fn early(head: &Request, body: &[u8]) -> String {
     let mut reader = Reader::new(head, &Plan::default(), Needs::default(), &Limits::default());
     let mut rest = body;
@@ -77,8 +84,9 @@ fn early(head: &Request, body: &[u8]) -> String {
     }
     let facts = reader.facts().0;
     rest.chunks(1).for_each(|byte| reader.push(byte));
-    let later = reader.has_duplicate() && facts.trouble.is_none();
-    finding(&facts) + if later { ", then `duplicate_key`" } else { "" }
+    reader.finish();
+    let later = reader.trouble().cloned().or_else(|| reader.doubt()).filter(|_| facts.trouble.is_none() && facts.doubt.is_none());
+    finding(&facts) + &later.map_or_else(String::new, |later| format!(", then `{}`", later.as_str()))
 }
 
 #[test]

@@ -2,17 +2,20 @@
 //! say whether a model or a tenant exists, and it knows no protobuf.
 
 pub mod body;
+pub mod content_type;
 pub mod dialect;
 pub mod encoding;
 pub mod form;
 pub mod head;
 pub mod json;
 pub mod multipart;
+pub mod parameters;
 pub mod path;
 pub mod place;
 pub mod reader;
 pub mod request;
 pub mod source;
+pub mod spelling;
 
 /// What was found for one field.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,5 +1,5 @@
-//! Whose API a path belongs to, and where that API keeps the model: in the body, in the path itself, or nowhere. It reads the path,
-//! the method and the content type alone; it never looks into a body. APIs are recognised as routers do it: percent-encoded letters
+//! Whose API a path belongs to, and where that API keeps the model: in the body, in the path itself, or nowhere. It reads the path
+//! and the method alone. APIs are recognised as routers do it: percent-encoded letters
 //! are letters, case and empty segments mean nothing, anything may come before.
 
 mod by_nature;
@@ -38,18 +38,6 @@ pub enum ModelPlace {
     AnyBody,
     /// Nowhere: the body holds no model, and is not searched for one.
     Nowhere,
-}
-
-/// How the bytes of the body are read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BodyKind {
-    Json,
-    Multipart {
-        boundary: String,
-    },
-    Form,
-    /// Nothing that holds a field.
-    Other,
 }
 
 const OPENAI: [&[&str]; 6] =
@@ -126,21 +114,6 @@ impl Dialect {
             ModelPlace::AnyBody | ModelPlace::Nowhere => false,
         }
     }
-
-    /// How to read the body, given its `content-type`.
-    #[must_use]
-    pub fn body_kind(&self, content_type: Option<&str>) -> BodyKind {
-        let Some(content_type) = content_type else { return BodyKind::Json };
-        let media_type = content_type.split(';').next().unwrap_or_default().trim_matches([' ', '\t']).to_ascii_lowercase();
-        if media_type == "multipart/form-data" {
-            return boundary(content_type).map_or(BodyKind::Other, |boundary| BodyKind::Multipart { boundary });
-        }
-        // `curl -d` calls everything a form; a path that is known to take JSON knows better.
-        if self.model == ModelPlace::KnownBody || media_type == "application/json" || media_type.ends_with("+json") {
-            return BodyKind::Json;
-        }
-        if media_type == "application/x-www-form-urlencoded" { BodyKind::Form } else { BodyKind::Other }
-    }
 }
 
 /// What follows the last `v1` segment.
@@ -165,10 +138,4 @@ fn realtime(segments: &[Segment<'_>]) -> Option<&'static str> {
         [.., azure, last] if last.is("realtime") && azure.is("openai") => Some("deployment"),
         _ => None,
     }
-}
-
-/// The `boundary` parameter of a content type, quoted or not.
-fn boundary(content_type: &str) -> Option<String> {
-    let (_, parameters) = content_type.split_once(';')?;
-    super::multipart::parameter(parameters, "boundary").filter(|boundary| !boundary.is_empty() && boundary.len() <= 200)
 }

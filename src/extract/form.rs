@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
+use super::Trouble;
 use super::json::{Malformed, Slot};
 use super::path::{decode_form, pair, values_of};
 use super::source::OnDuplicateKey;
+use super::spelling::{Seen, is_form_variant};
 
 /// A form longer than this holds a file, not a model.
 const MAX_FORM: usize = 1024 * 1024;
@@ -17,12 +19,22 @@ pub struct Scanner {
     on_duplicate: OnDuplicateKey,
     duplicate: bool,
     ended: bool,
+    /// Which names are guarded, and the spellings seen of each.
+    guarded: Vec<(usize, Seen)>,
 }
 
 impl Scanner {
     #[must_use]
     pub fn new(names: Vec<String>, on_duplicate: OnDuplicateKey) -> Self {
-        Self { bytes: Vec::new(), slots: vec![Slot::Absent; names.len()], names, on_duplicate, duplicate: false, ended: false }
+        Self {
+            bytes: Vec::new(),
+            slots: vec![Slot::Absent; names.len()],
+            names,
+            on_duplicate,
+            duplicate: false,
+            ended: false,
+            guarded: Vec::new(),
+        }
     }
 
     #[must_use]
@@ -41,6 +53,21 @@ impl Scanner {
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.ended
+    }
+
+    /// Notes what other parsers may take for the field with this name.
+    pub fn guard(&mut self, index: usize) {
+        self.guarded.push((index, Seen::default()));
+    }
+
+    /// What may be read in another way; known at the end.
+    #[must_use]
+    pub fn doubt(&self) -> Option<Trouble> {
+        if self.guarded.iter().any(|(_, seen)| seen.twice) {
+            return Some(Trouble::DuplicateKey);
+        }
+        let is_other = self.guarded.iter().any(|(_, seen)| seen.other);
+        is_other.then_some(Trouble::Malformed("the name of a field is spelled in another way than the wanted one"))
     }
 
     #[must_use]
@@ -76,10 +103,56 @@ impl Scanner {
                 Some(Err(_)) => Slot::Unusable,
             };
         }
+        for (index, seen) in &mut self.guarded {
+            note_spellings(text, &self.names[*index], seen);
+        }
         Ok(())
+    }
+}
+
+/// Some parsers take a semicolon for an ampersand.
+fn note_spellings(text: &str, wanted: &str, seen: &mut Seen) {
+    for part in text.split('&') {
+        for (at, pair) in part.split(';').enumerate() {
+            match decode_form(pair.split('=').next().unwrap_or_default()) {
+                Some(name) if name == wanted && at == 0 => seen.note_exact(),
+                Some(name) if name == wanted || is_form_variant(&name, wanted) => seen.note_other(),
+                _ => {}
+            }
+        }
     }
 }
 
 fn is_pair_of(part: &str, name: &str) -> bool {
     decode_form(part.split('=').next().unwrap_or_default()).as_deref() == Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_parser_takes_for_the_field_is_doubtful() {
+        for (form, doubt) in [
+            ("model=a&x=1", None),
+            ("models=a&mode=b&x[model]=c", None),
+            ("model=a&MODEL=b", Some(Trouble::DuplicateKey)),
+            ("model=a&model[]=b", Some(Trouble::DuplicateKey)),
+            ("model=a&model%5B0%5D=b", Some(Trouble::DuplicateKey)),
+            ("model=a&+model=b", Some(Trouble::DuplicateKey)),
+            ("model=a&mod%2565l=b", Some(Trouble::DuplicateKey)),
+            ("model=a;model=b", Some(Trouble::DuplicateKey)),
+            ("x=1;model=b&model=a", Some(Trouble::DuplicateKey)),
+            ("Model=a&mOdel=b", Some(Trouble::DuplicateKey)),
+            ("x=1;model=b", Some(Trouble::Malformed("the name of a field is spelled in another way than the wanted one"))),
+            ("Model=a", Some(Trouble::Malformed("the name of a field is spelled in another way than the wanted one"))),
+        ] {
+            let mut scanner = Scanner::new(vec!["model".to_owned()], OnDuplicateKey::Last);
+            scanner.guard(0);
+            scanner.push(form.as_bytes()).unwrap();
+            assert_eq!(scanner.doubt(), None);
+            scanner.finish().unwrap();
+            assert_eq!(scanner.doubt(), doubt, "{form}");
+        }
+    }
 }

@@ -21,6 +21,7 @@ use self::skip::Nesting;
 use self::target::Targets;
 use self::text::{Capture, Utf8};
 use super::source::{OnDuplicateKey, Pointer};
+use super::spelling::Seen;
 
 /// The longest wanted value that is kept, in bytes; a longer one is a name that nobody knows.
 pub const MAX_VALUE: usize = 8 * 1024;
@@ -114,6 +115,23 @@ impl Scanner {
             before: 0,
             failed: None,
         }
+    }
+
+    /// Notes other spellings of the keys on the way to the pointer with this index (`Model`), which some parsers take for the same.
+    pub fn guard(&mut self, index: usize) {
+        self.targets.guard(index);
+    }
+
+    /// What was seen of the guarded keys' other spellings.
+    #[must_use]
+    pub fn spellings(&self) -> Seen {
+        self.targets.spellings()
+    }
+
+    /// True if the value is a number, a boolean, an array or an object: a provider may make a text of it.
+    #[must_use]
+    pub fn is_odd(&self, index: usize) -> bool {
+        self.targets.is_odd(index)
     }
 
     /// Reads the next bytes.
@@ -222,7 +240,7 @@ impl Scanner {
     }
 
     fn start_value(&mut self, byte: u8, rest: &[u8], at: usize) -> Result<usize, Malformed> {
-        let wanted = self.targets.start_value(self.path.len(), byte == b'"', at);
+        let wanted = self.targets.start_value(self.path.len(), byte, at);
         match byte {
             b'"' => {
                 self.purpose = if wanted { Purpose::Value } else { Purpose::SkippedValue };

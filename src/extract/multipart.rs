@@ -1,14 +1,17 @@
 //! A `multipart/form-data` scanner that finds the text of a few named parts while the body streams by. Parts with a filename are
-//! skipped without a copy; a border may fall anywhere. It knows no model.
+//! skipped without a copy; a border may fall anywhere. It also notes what other parsers may read in another way. It knows no model.
 
 mod disposition;
-
+mod suspicion;
+#[cfg(test)]
+mod tests;
 use std::ops::Range;
 
 use memchr::memmem;
 
-pub use self::disposition::parameter;
-use self::disposition::part_name;
+use self::disposition::Part;
+use self::suspicion::Suspicion;
+use super::Trouble;
 use super::json::{MAX_VALUE, Malformed, Slot};
 use super::source::OnDuplicateKey;
 
@@ -36,6 +39,7 @@ pub struct Scanner {
     /// How many bytes came before the current chunk, and where the current part's content starts.
     before: usize,
     start: usize,
+    suspicion: Suspicion,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +62,7 @@ impl Scanner {
             delimiter: format!("\r\n--{boundary}").into_bytes(),
             slots: vec![Slot::Absent; names.len()],
             places: vec![None; names.len()],
+            suspicion: Suspicion::new(boundary),
             names,
             on_duplicate,
             duplicate: false,
@@ -69,6 +74,17 @@ impl Scanner {
             before: 0,
             start: 0,
         }
+    }
+
+    /// Notes what other parsers may take for the part with this name, and whatever they may read in another way.
+    pub fn guard(&mut self, index: usize) {
+        self.suspicion.guard(&self.names[index]);
+    }
+
+    /// What may be read in another way; nothing as long as nothing is guarded.
+    #[must_use]
+    pub fn doubt(&self) -> Option<Trouble> {
+        self.suspicion.doubt()
     }
 
     /// Reads the next bytes.
@@ -83,7 +99,10 @@ impl Scanner {
                 State::Preamble | State::Part(_) => self.skip_to_delimiter(rest),
                 State::Delimiter => self.read_delimiter(rest)?,
                 State::Headers => self.read_headers(rest)?,
-                State::Epilogue => &[],
+                State::Epilogue => {
+                    self.suspicion.outside(rest);
+                    &[]
+                }
             };
             self.note_place(was, self.before + chunk.len() - rest.len());
         }
@@ -176,6 +195,10 @@ impl Scanner {
     }
 
     fn keep(&mut self, content: &[u8]) {
+        self.suspicion.content(content);
+        if self.state == State::Preamble {
+            self.suspicion.outside(content);
+        }
         if !matches!(self.state, State::Part(Some(_))) {
             return;
         }
@@ -196,6 +219,7 @@ impl Scanner {
         self.text.clear();
         self.overflow = false;
         self.state = State::Delimiter;
+        self.suspicion.end_content();
     }
 
     fn read_delimiter<'a>(&mut self, rest: &'a [u8]) -> Result<&'a [u8], Malformed> {
@@ -226,7 +250,11 @@ impl Scanner {
             return if rest.len() >= room { Err(Malformed("the headers of a multipart part are too long")) } else { Ok(&[]) };
         };
         let consumed = end + 4 - before;
-        let wanted = part_name(&self.text[..end]).and_then(|name| self.names.iter().position(|wanted| *wanted == name));
+        // They begin with the line break of the delimiter.
+        let part = Part::read(self.text.get(2..end).unwrap_or_default());
+        self.suspicion.part(&part);
+        let name = part.name.filter(|_| part.filename.is_none());
+        let wanted = name.and_then(|name| self.names.iter().position(|wanted| *wanted == name));
         self.text.clear();
         if let Some(index) = wanted
             && self.slots[index] != Slot::Absent
@@ -240,6 +268,3 @@ impl Scanner {
         Ok(&rest[consumed..])
     }
 }
-
-#[cfg(test)]
-mod tests;

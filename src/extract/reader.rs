@@ -1,16 +1,19 @@
 //! Reads one request as it arrives: the head at once, the body in pieces, until every needed field is known. It follows the
 //! configured order of sources, and it says when nothing that may still come can change the answer. It knows no catalog.
 
+mod field;
 mod wanted;
 
+use self::field::{Field, Purpose};
 use self::wanted::Wanted;
-use super::dialect::{BodyKind, Dialect};
+use super::body::Scanner;
+use super::content_type;
+use super::dialect::Dialect;
 use super::encoding::{self, Decoder, Failure};
 use super::head::{self, Head};
-use super::json::Slot;
 use super::path::split_target;
 use super::place::InBody;
-use super::source::{Plan, Source};
+use super::source::Plan;
 use super::{Facts, Found, Limits, Origins, Slice, Trouble};
 
 /// Which fields a decision waits for. The model is always needed; the others are read when they come along.
@@ -38,18 +41,6 @@ pub struct Reader {
     ended: bool,
 }
 
-/// Where a field may still come from, in order, and what the head said.
-#[derive(Debug, Default)]
-struct Field {
-    /// Slots of the body that come before the head's value, each with its source's index.
-    candidates: Vec<(usize, usize)>,
-    /// What the first head source with a value said.
-    fallback: Found<String>,
-    fallback_source: usize,
-    /// The tenant alone: the value is an API key's.
-    source: Option<Source>,
-}
-
 #[derive(Debug)]
 enum Body {
     /// No field can come from it.
@@ -65,17 +56,15 @@ impl Reader {
     pub fn new(head: &impl Head, plan: &Plan, needs: Needs, limits: &Limits) -> Self {
         let path = split_target(head::target(head)).0;
         let dialect = Dialect::of(path, head::method(head));
-        let kind = match head::header(head, "content-type") {
-            Found::Value(content_type) => dialect.body_kind(Some(&content_type)),
-            Found::Nothing => dialect.body_kind(None),
-            Found::Unusable => BodyKind::Other,
-        };
-        let mut wanted = Wanted { kind: &kind, pointers: Vec::new(), names: Vec::new(), doubt: None };
-        let model = wanted.field(head, &plan.model, &dialect, true);
-        let tenant = if needs.tenant { wanted.field(head, &plan.tenant, &dialect, true) } else { Field::default() };
-        let doubt = wanted.doubt.take().map(Trouble::Malformed);
-        // A body is not searched for what nobody waits for: a session that stands twice must not refuse a request.
-        let session = wanted.field(head, &plan.session, &dialect, needs.session);
+        let content_type = content_type::of(head, path, &dialect.model);
+        let mut wanted = Wanted::of(&content_type.kind);
+        let model = wanted.field(head, &plan.model, &dialect, Purpose::Route, true);
+        let tenant =
+            if needs.tenant { wanted.field(head, &plan.tenant, &dialect, Purpose::Route, true) } else { Field::default() };
+        let by_body = content_type.doubt.filter(|_| !model.candidates.is_empty() || !tenant.candidates.is_empty());
+        let doubt = wanted.doubt.take().or(by_body).map(Trouble::Malformed);
+        // A body is not searched for what nobody waits for: a session that appears twice must not refuse a request.
+        let session = wanted.field(head, &plan.session, &dialect, Purpose::Session, needs.session);
         let nothing_awaited = model.candidates.is_empty()
             && (!needs.tenant || tenant.candidates.is_empty())
             && (!needs.session || session.candidates.is_empty());
@@ -186,6 +175,14 @@ impl Reader {
         self.fail(trouble);
     }
 
+    /// The rest of the body goes to the provider unseen (BUFFERED_PARTIAL): a second model may be in it.
+    pub fn truncate(&mut self) {
+        if !self.needs_no_body() && !self.reads_for_the_session_alone() {
+            self.note_doubt(Trouble::TooLarge);
+        }
+        self.cut(Trouble::TooLarge);
+    }
+
     /// The same where whoever asks can be told of nothing but a refusal: everything that is missing is trouble.
     pub fn fail(&mut self, trouble: Trouble) {
         if !self.is_ready() && self.trouble.is_none() {
@@ -204,9 +201,22 @@ impl Reader {
         self.trouble.as_ref()
     }
 
+    /// What a provider may read in another way, as far as it is known.
     #[must_use]
-    pub fn doubt(&self) -> Option<&Trouble> {
-        self.doubt.as_ref()
+    pub fn doubt(&self) -> Option<Trouble> {
+        let Some(scanner) = self.scanner() else { return self.doubt.clone() };
+        let odd = || {
+            let is_odd = [&self.model, &self.tenant].iter().any(|field| field.steps_over_an_odd_value(scanner));
+            is_odd.then_some(Trouble::Malformed("a value in the body is not a text, and another source was used"))
+        };
+        self.doubt.clone().or_else(|| scanner.doubt()).or_else(odd)
+    }
+
+    fn scanner(&self) -> Option<&Scanner> {
+        match &self.body {
+            Body::Read(decoder) => Some(decoder.scanner()),
+            Body::Ignored | Body::Unreadable(_) => None,
+        }
     }
 
     /// True if nothing but a session could be in the body.
@@ -234,10 +244,7 @@ impl Reader {
     /// True if a key that decides the route stood twice and is refused.
     #[must_use]
     pub fn has_duplicate(&self) -> bool {
-        match &self.body {
-            Body::Read(decoder) => decoder.scanner().has_duplicate(),
-            Body::Ignored | Body::Unreadable(_) => false,
-        }
+        self.scanner().is_some_and(Scanner::has_duplicate)
     }
 
     /// True if every needed field is known, or can no longer come.
@@ -268,48 +275,19 @@ impl Reader {
         self.rest_known_at.is_some_and(|start| self.read - start > self.session_scan)
     }
 
-    /// A field is settled by its first candidate with a value, if all before it are settled without one.
     fn is_settled(&self, field: &Field) -> bool {
-        for (slot, _) in &field.candidates {
-            match self.slot(*slot) {
-                (_, false) => return false,
-                (Slot::Text(text), true) if !text.is_empty() => return true,
-                (Slot::Unusable, true) => return true,
-                (Slot::Text(_) | Slot::NotText | Slot::Absent, true) => {}
-            }
-        }
-        true
-    }
-
-    fn slot(&self, index: usize) -> (&Slot, bool) {
-        match &self.body {
-            Body::Read(decoder) => decoder.scanner().slot(index),
-            Body::Ignored | Body::Unreadable(_) => (&Slot::Absent, true),
-        }
-    }
-
-    fn value(&self, field: &Field) -> (Found<String>, Option<usize>) {
-        for (slot, source) in &field.candidates {
-            match self.slot(*slot).0 {
-                Slot::Text(text) if !text.is_empty() => return (Found::Value(text.clone()), Some(*source)),
-                Slot::Unusable => return (Found::Unusable, Some(*source)),
-                Slot::Text(_) | Slot::NotText | Slot::Absent => {}
-            }
-        }
-        let source = (field.fallback != Found::Nothing).then_some(field.fallback_source);
-        (field.fallback.clone(), source)
+        field.is_settled(self.scanner())
     }
 
     /// What is known now, and which source of each field said it.
     #[must_use]
     pub fn facts(&self) -> (Facts, Origins) {
-        let (model, model_source) = self.value(&self.model);
-        let (tenant, tenant_source) = self.value(&self.tenant);
-        let (session, session_source) = self.value(&self.session);
-        let tenant = match (tenant, &self.tenant.source) {
-            (Found::Value(value), Some(source)) if tenant_source == Some(self.tenant.fallback_source) => {
-                Found::Value(head::claim(source, value))
-            }
+        let scanner = self.scanner();
+        let (model, model_source) = self.model.value(scanner);
+        let (tenant, tenant_source) = self.tenant.value(scanner);
+        let (session, session_source) = self.session.value(scanner);
+        let tenant = match (tenant, self.tenant.head_source(tenant_source)) {
+            (Found::Value(value), Some(source)) => Found::Value(head::claim(source, value)),
             (Found::Value(value), _) => Found::Value(super::TenantClaim::Name(value)),
             (Found::Nothing, _) => Found::Nothing,
             (Found::Unusable, _) => Found::Unusable,
@@ -318,22 +296,14 @@ impl Reader {
             Found::Value(session) => Some(session),
             Found::Nothing | Found::Unusable => None,
         };
-        let facts = Facts { model, tenant, session, trouble: self.trouble.clone(), doubt: self.doubt.clone(), api: self.api };
+        let facts = Facts { model, tenant, session, trouble: self.trouble.clone(), doubt: self.doubt(), api: self.api };
         (facts, Origins { model: model_source, tenant: tenant_source, session: session_source })
     }
 
     /// Where the model is in `body`, which is all that was read and is not compressed; `None` if it was found elsewhere.
     #[must_use]
     pub fn model_in(&self, body: &[u8]) -> Option<InBody> {
-        let Body::Read(decoder) = &self.body else { return None };
-        for (slot, _) in &self.model.candidates {
-            match decoder.scanner().slot(*slot).0 {
-                Slot::Text(text) if !text.is_empty() => return decoder.scanner().place(*slot, body),
-                Slot::Unusable => return None,
-                Slot::Text(_) | Slot::NotText | Slot::Absent => {}
-            }
-        }
-        None
+        self.model.place(self.scanner()?, body)
     }
 
     #[must_use]

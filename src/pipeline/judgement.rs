@@ -264,8 +264,10 @@ impl Intake for Judgement {
     }
 
     fn cut(&mut self, why: Cut) {
-        if let Some(reader) = &mut self.reader {
-            reader.cut(trouble(why));
+        let Some(reader) = &mut self.reader else { return };
+        match why {
+            Cut::TooLarge => reader.truncate(),
+            Cut::ModeTooLate | Cut::Deadline | Cut::Broken => reader.cut(trouble(why)),
         }
     }
 

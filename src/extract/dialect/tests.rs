@@ -75,24 +75,6 @@ fn the_path_gives_a_rejection_its_shape() {
 }
 
 #[test]
-fn known_paths_are_json_unless_multipart_and_others_are_what_they_say() {
-    let multipart = BodyKind::Multipart { boundary: "a b".to_owned() };
-    for (path, content_type, kind) in [
-        ("/v1/chat/completions", None, BodyKind::Json),
-        ("/v1/chat/completions", Some("application/x-www-form-urlencoded"), BodyKind::Json),
-        ("/v1/audio/transcriptions", Some("Multipart/Form-Data; charset=x; boundary=\"a b\""), multipart),
-        ("/v1/images/edits", Some("multipart/form-data"), BodyKind::Other),
-        ("/custom", Some("application/json; charset=utf-8"), BodyKind::Json),
-        ("/custom", Some("application/vnd.api+json"), BodyKind::Json),
-        ("/custom", Some("application/x-www-form-urlencoded"), BodyKind::Form),
-        ("/custom", Some("text/plain"), BodyKind::Other),
-        ("/custom", None, BodyKind::Json),
-    ] {
-        assert_eq!(Dialect::of(path, "POST").body_kind(content_type), kind, "{path} {content_type:?}");
-    }
-}
-
-#[test]
 fn path_dialects_have_methods_of_their_own() {
     for (method, path, model) in [
         ("", "/v1beta/models/m:generateContent", Some("m")),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Slot;
 use crate::extract::source::{OnDuplicateKey, Pointer};
+use crate::extract::spelling::{self, Seen};
 
 #[derive(Debug)]
 struct Target {
@@ -18,6 +19,10 @@ struct Target {
     start: usize,
     /// Closed: the object that holds the last segment has ended, nothing can change the slot.
     closed: bool,
+    /// What is seen of each segment's spellings; empty if other spellings are ignored.
+    spellings: Vec<Seen>,
+    /// Its value is neither a text nor `null`.
+    is_odd: bool,
 }
 
 /// A depth is the number of containers around a position.
@@ -37,8 +42,26 @@ impl Targets {
             slot: Slot::Absent,
             start: 0,
             closed: false,
+            spellings: Vec::new(),
+            is_odd: false,
         });
         Self { list: targets.collect(), on_duplicate, duplicate: false }
+    }
+
+    /// From now on other spellings of the keys on the way to this target are noted.
+    pub(super) fn guard(&mut self, index: usize) {
+        let target = &mut self.list[index];
+        target.spellings = vec![Seen::default(); target.segments.len()];
+    }
+
+    /// Another spelling of a guarded key was seen, or two.
+    pub(super) fn spellings(&self) -> Seen {
+        let all = self.list.iter().flat_map(|target| &target.spellings);
+        all.fold(Seen::default(), |sum, seen| Seen { other: sum.other | seen.other, twice: sum.twice | seen.twice, ..sum })
+    }
+
+    pub(super) fn is_odd(&self, index: usize) -> bool {
+        self.list[index].is_odd
     }
 
     pub(super) fn slot(&self, index: usize) -> &Slot {
@@ -64,7 +87,8 @@ impl Targets {
     }
 
     /// Notes that a value starts here; true if a target wants its text.
-    pub(super) fn start_value(&mut self, depth: usize, is_text: bool, at: usize) -> bool {
+    pub(super) fn start_value(&mut self, depth: usize, first: u8, at: usize) -> bool {
+        let is_text = first == b'"';
         let mut wanted = false;
         for target in self.list.iter_mut().filter(|target| target.is_here(depth)) {
             wanted = true;
@@ -72,6 +96,7 @@ impl Targets {
                 target.start = at;
             } else {
                 target.slot = Slot::NotText;
+                target.is_odd = first != b'n';
             }
         }
         wanted && is_text
@@ -87,17 +112,33 @@ impl Targets {
         self.list.iter().any(|target| target.matched == depth && target.segments.len() > depth)
     }
 
-    /// The length of the longest key that is wanted of the innermost container.
+    /// The length of the longest key that means something in the innermost container, in any spelling.
     pub(super) fn longest_key(&self, depth: usize) -> usize {
         let on_the_way = self.list.iter().filter(|target| target.matched + 1 >= depth);
-        on_the_way.filter_map(|target| target.segments.get(depth - 1)).map(String::len).max().unwrap_or(0)
+        let longest = |target: &Target| {
+            let length = target.segments.get(depth - 1)?.len();
+            Some(if target.spellings.is_empty() { length } else { spelling::longest_variant(length) })
+        };
+        on_the_way.filter_map(longest).max().unwrap_or(0)
     }
 
     /// The position is now below this key or index of the innermost container; `None` for one that is not wanted.
     pub(super) fn enter(&mut self, depth: usize, segment: Option<&str>) {
         for target in &mut self.list {
             target.matched = target.matched.min(depth - 1);
-            if target.matched + 1 != depth || segment.is_none() || target.segments.get(depth - 1).map(String::as_str) != segment {
+            let (true, Some(segment), Some(wanted)) = (target.matched + 1 == depth, segment, target.segments.get(depth - 1))
+            else {
+                continue;
+            };
+            let is_wanted = segment == wanted.as_str();
+            if let Some(seen) = target.spellings.get_mut(depth - 1) {
+                if is_wanted {
+                    seen.note_exact();
+                } else if spelling::is_case_variant(segment, wanted) {
+                    seen.note_other();
+                }
+            }
+            if !is_wanted {
                 continue;
             }
             target.matched = depth;
@@ -105,6 +146,7 @@ impl Targets {
                 self.duplicate |= self.on_duplicate == OnDuplicateKey::Reject;
                 // With `Last` all that stood below the first one is forgotten, as a map would.
                 target.slot = Slot::Absent;
+                target.is_odd = false;
                 target.closed = false;
             }
             target.seen = depth;

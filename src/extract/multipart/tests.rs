@@ -72,3 +72,69 @@ fn what_is_not_multipart_is_refused() {
     assert!(scan(b"--B-x--", 1, OnDuplicateKey::Reject).0.is_ok());
     assert!(scan(b"--B-x \t\r\n\r\n\r\n--B-x--", 1, OnDuplicateKey::Reject).0.is_ok());
 }
+
+/// What is doubted of a body, however it is cut.
+fn doubt(body: &[u8]) -> Option<Trouble> {
+    let read = |step: usize| {
+        let mut scanner = Scanner::new("B-x", vec!["model".to_owned(), "session".to_owned()], OnDuplicateKey::Last);
+        scanner.guard(0);
+        body.chunks(step).try_for_each(|chunk| scanner.push(chunk)).and_then(|()| scanner.finish()).unwrap();
+        scanner.doubt()
+    };
+    let whole = read(usize::MAX);
+    for step in [1, 2, 3, 7, 64] {
+        assert_eq!(read(step), whole, "{:?} in steps of {step}", String::from_utf8_lossy(body));
+    }
+    whole
+}
+
+#[test]
+fn an_honest_body_is_not_doubted() {
+    let file = part("name=\"file\"; filename=\"C:\\x y;1.wav\"\r\nContent-Type: audio/wav", "\0\r\n--B\n--B-\r--");
+    let text = part("name=\"model\"\r\nContent-Type: text/plain; charset=UTF-8\r\nContent-Transfer-Encoding: 8bit", "m");
+    for body in [
+        format!("{file}{text}--B-x--"),
+        format!("\r\n{text}{file}{}--B-x--\r\n\r\n", part("name=\"Session\"", "s")),
+        format!("{}{text}--B-x-- \t", part("name=\"model\"; filename=\"model\"", "m")),
+    ] {
+        assert_eq!(doubt(body.as_bytes()), None, "{body:?}");
+    }
+}
+
+#[test]
+fn what_another_parser_reads_in_another_way_is_doubtful() {
+    let model = part("name=\"model\"", "m");
+    let end = "--B-x--";
+    for (body, is_twice) in [
+        (format!("x\r\n{model}{end}"), false),
+        (format!("{{\"model\":\"n\"}}\r\n{model}{end}"), false),
+        (format!("{model}{end}\r\n{model}"), false),
+        (format!("{model}{}{end}", part("name=\"x\"", "a\n--B-x\n\nb")), false),
+        (format!("{model}{}{end}", part("name=\"x\"", "a--B-x")), false),
+        (format!("{model}{}{end}", part("name=\"model\"; filename=\"\"", "n")), false),
+        (format!("{model}{}{end}", part("name=\"mod\\el\"", "n")), false),
+        (format!("{model}{}{end}", part("name*=utf-8''model", "n")), false),
+        (format!("{model}{}{end}", part("name=\"x\"; name=\"model\"", "n")), false),
+        (format!("{model}--B-x\r\n\r\nn\r\n{end}"), false),
+        (format!("{model}--B-x\r\nContent-Disposition: attachment; name=\"model\"\r\n\r\nn\r\n{end}"), false),
+        (format!("{model}--B-x\r\nContent-Disposition: form-data;\r\n name=\"model\"\r\n\r\nn\r\n{end}"), false),
+        (format!("{model}--B-x\r\nContent-Disposition: form-data; name=\"model\"\n\nn\r\n{model}{end}"), false),
+        (part("name=\"model\"\r\nContent-Transfer-Encoding: base64", "bQ==") + end, false),
+        (part("name=\"model\"\r\nContent-Type: text/plain; charset=utf-7", "m") + end, false),
+        (part("name=\"Model\"", "n") + end, false),
+        (format!("{model}{}{end}", part("name=\"MODEL\"", "n")), true),
+        (format!("{}{model}{end}", part("name=\"model[]\"", "n")), true),
+        (format!("{}{model}{end}", part("name=\" model\"", "n")), true),
+        (format!("{}{model}{end}", part("name=\"%6dodel\"", "n")), true),
+    ] {
+        let found = doubt(body.as_bytes());
+        assert_eq!(found.as_ref().map(|found| *found == Trouble::DuplicateKey), Some(is_twice), "{body:?}: {found:?}");
+    }
+    let bad =
+        [b"--B-x\r\nX: \xff\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\nn\r\n".as_slice(), end.as_bytes()].concat();
+    assert!(doubt(&bad).is_some());
+    // Nobody waits for what nobody guards.
+    let mut scanner = Scanner::new("B-x", vec!["session".to_owned()], OnDuplicateKey::Last);
+    scanner.push(format!("x\r\n{model}{end}").as_bytes()).unwrap();
+    assert_eq!(scanner.doubt(), None);
+}

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::extract::request::Request;
-use crate::extract::source::Pointer;
+use crate::extract::source::{Pointer, Source};
 
 fn plan() -> Plan {
     let pointer = |key: &str| Source::Body(Pointer::to_key(key));

@@ -1,5 +1,5 @@
 use super::super::request::Request;
-use super::super::source::Pointer;
+use super::super::source::{Pointer, Source};
 use super::super::{Api, TenantClaim};
 use super::*;
 
@@ -106,7 +106,7 @@ fn trouble_names_what_kept_the_body_from_being_read() {
 }
 
 #[test]
-fn a_key_that_stands_twice_counts_though_the_body_breaks_behind_it() {
+fn a_key_that_appears_twice_counts_though_the_body_breaks_behind_it() {
     let body = r#"{"model":"m","model"`:"n"}"#;
     for step in [1, body.len()] {
         let mut reader =
@@ -266,4 +266,143 @@ fn a_body_is_read_up_to_the_limit_and_watched_for_a_second_model_beyond_it() {
     assert_eq!(read(&[br#"{"x":""#, &filler, br#"","model":"m"}"#]), (true, Some(Trouble::TooLarge), false));
     // A body that comes at once is judged as a whole.
     assert_eq!(read(&[&[start, &filler, b"\"}"].concat()]), (true, Some(Trouble::TooLarge), false));
+}
+
+/// What a reader doubts of a body that it reads as a whole and byte by byte; the two must agree.
+fn doubt_of(plan: &Plan, head: &Request, body: &[u8]) -> Option<Trouble> {
+    let read = |step: usize| {
+        let mut reader = Reader::new(head, plan, BOTH, &Limits::default());
+        body.chunks(step).for_each(|chunk| reader.push(chunk));
+        reader.finish();
+        reader.facts().0
+    };
+    let facts = read(body.len().max(1));
+    assert_eq!(facts, read(1), "{}", String::from_utf8_lossy(body));
+    assert_eq!(facts.trouble, None, "{}", String::from_utf8_lossy(body));
+    facts.doubt
+}
+
+#[test]
+fn another_spelling_of_a_key_that_decides_the_route_is_doubtful_wherever_it_is() {
+    let plan = Plan {
+        model: vec![pointer("/a/model"), Source::Dialect],
+        tenant: vec![pointer("/org/task")],
+        session: vec![pointer("/session")],
+        ..Plan::default()
+    };
+    let head = request("/v1/responses", &[JSON], None);
+    let malformed = || Some(Trouble::Malformed("a key differs from the wanted one in case alone"));
+    for (body, doubt) in [
+        (r#"{"model":"m"}"#, None),
+        (r#"{"model":"m","Model":"n"}"#, Some(Trouble::DuplicateKey)),
+        (r#"{"MODEL":"n","model":"m"}"#, Some(Trouble::DuplicateKey)),
+        (r#"{"Model":"n","mOdel":"m"}"#, Some(Trouble::DuplicateKey)),
+        (r#"{"Model":"n","Model":"m"}"#, Some(Trouble::DuplicateKey)),
+        (r#"{"model":"m","\u004dodel":"n"}"#.replace("\\\\", "\\").leak(), Some(Trouble::DuplicateKey)),
+        (r#"{"Model":"n"}"#, malformed()),
+        (r#"{"Model":null}"#, malformed()),
+        (r#"{"a":{"model":"m"},"A":{}}"#, Some(Trouble::DuplicateKey)),
+        (r#"{"A":{"model":"m"}}"#, malformed()),
+        (r#"{"a":{"model":"m","MODEL":1}}"#, Some(Trouble::DuplicateKey)),
+        (r#"{"a":[{"Model":"n"}],"model":"m"}"#, None),
+        (r#"{"model":"m","org":{"TASK":"t"}}"#, malformed()),
+        (r#"{"model":"m","org":{"task":"t","taſ\u212a":"u"}}"#.replace("\\\\", "\\").leak(), Some(Trouble::DuplicateKey)),
+        (r#"{"model":"m","Session":"s","SESSION":"t","session":"u"}"#, None),
+        (r#"{"model":"m","x":{"Model":"n"},"models":"n","mode":"n"}"#, None),
+    ] {
+        assert_eq!(doubt_of(&plan, &head, body.as_bytes()), doubt, "{body}");
+    }
+    let last = Plan { on_duplicate_key: super::super::source::OnDuplicateKey::Last, ..Plan::default() };
+    assert_eq!(doubt_of(&last, &head, br#"{"model":"m","model":"n"}"#), None);
+    assert_eq!(doubt_of(&last, &head, br#"{"model":"m","Model":"n"}"#), Some(Trouble::DuplicateKey));
+}
+
+#[test]
+fn a_value_that_a_provider_may_make_a_text_of_is_not_stepped_over_in_silence() {
+    let plan = Plan { model: vec![Source::Dialect, pointer("/fallback"), header("x-model")], ..Plan::default() };
+    let head = request("/v1/responses", &[JSON, ("x-model", "h")], None);
+    for (body, is_doubted) in [
+        (r#"{"model":["n"]}"#, true),
+        (r#"{"model":{"id":"n"}}"#, true),
+        (r#"{"model":7,"fallback":"f"}"#, true),
+        (r#"{"model":true}"#, true),
+        (r#"{"model":null}"#, false),
+        (r#"{"model":""}"#, false),
+        (r#"{"model":"m","fallback":7}"#, false),
+    ] {
+        assert_eq!(doubt_of(&plan, &head, body.as_bytes()).is_some(), is_doubted, "{body}");
+    }
+    let alone = request("/v1/responses", &[JSON], None);
+    assert_eq!(doubt_of(&Plan::default(), &alone, br#"{"model":["n"]}"#), None, "there is no model at all");
+}
+
+#[test]
+fn a_body_that_begins_as_json_is_json_where_nothing_else_fits() {
+    let by_pointer = Plan { model: vec![pointer("/model")], ..Plan::default() };
+    let types: [&[(&str, &str)]; 5] = [
+        &[FORM],
+        &[("content-type", "text/plain")],
+        &[("content-type", "text/plain"), ("content-type", "application/json")],
+        &[("content-type", "application/octet-stream")],
+        &[("content-type", "multipart/form-data")],
+    ];
+    for headers in types {
+        for body in [r#"{"model":"m"}"#, "\u{feff}{\"model\":\"m\"}", " \r\n{\"model\":\"m\"}"] {
+            for plan in [&Plan::default(), &by_pointer] {
+                assert_eq!(model_of(plan, &request("/custom", headers, Some(body))), (value("m"), None), "{headers:?} {body}");
+            }
+        }
+        let (_, trouble) = model_of(&Plan::default(), &request("/custom", headers, Some(r#"{"model":"m"}{"model":"n"}"#)));
+        assert!(matches!(trouble, Some(Trouble::Malformed(_))), "{headers:?}");
+    }
+    for headers in [types[2], types[4]] {
+        let (_, trouble) = model_of(&Plan::default(), &request("/custom", headers, Some("--b\r\n")));
+        assert!(matches!(trouble, Some(Trouble::Malformed(_))), "{headers:?}");
+    }
+    // A model that the head names needs no body, whatever it is called.
+    let plan = Plan { model: vec![header("x-model"), Source::Dialect], ..Plan::default() };
+    let reader =
+        Reader::new(&request("/custom", &[types[2][0], types[2][1], ("x-model", "m")], None), &plan, BOTH, &Limits::default());
+    assert!(reader.needs_no_body() && reader.doubt().is_none());
+}
+
+#[test]
+fn a_session_with_nothing_to_see_is_none() {
+    let plan = Plan {
+        session: vec![header("x-session"), Source::Cookie("sid".to_owned()), pointer("/session"), header("x-other")],
+        ..Plan::default()
+    };
+    let needs = Needs { tenant: false, session: true };
+    for blank in ["", " ", "\t", "\\u00a0", "\\u3000 \\u2003", "\\u0000", "\\u0085\\u200b", "\\n\\r"] {
+        let text: String = serde_json::from_str(&format!("\"{}\"", blank.replace('\t', "\\t"))).unwrap();
+        let headers = [JSON, ("x-session", text.as_str()), ("cookie", &format!("sid={text}"))];
+        let body = format!(r#"{{"model":"m","session":"{}"}}"#, blank.replace('\t', "\\t"));
+        let read = |more: &[(&str, &str)]| {
+            let head = request("/v1/responses", &[&headers[..], more].concat(), Some(&body));
+            head.read(&plan, needs, &Limits::default()).0
+        };
+        assert_eq!((read(&[]).session, read(&[]).trouble), (None, None), "{blank}");
+        assert_eq!(read(&[("x-other", "s")]).session.as_deref(), Some("s"), "{blank}");
+    }
+    let head = request("/v1/responses", &[JSON], Some(r#"{"model":"m","session":" s "}"#));
+    assert_eq!(head.read(&plan, needs, &Limits::default()).0.session.as_deref(), Some(" s "));
+}
+
+#[test]
+fn a_body_of_which_the_provider_gets_more_than_is_seen_is_doubtful() {
+    let plan = Plan { session: vec![pointer("/session")], ..Plan::default() };
+    let needs = Needs { tenant: false, session: true };
+    for (path, chunk, trouble, doubt) in [
+        ("/v1/responses", r#"{"model":"m","x":""#, None, Some(Trouble::TooLarge)),
+        ("/v1/responses", r#"{"x":""#, Some(Trouble::TooLarge), Some(Trouble::TooLarge)),
+        // The model is in the path: what is cut holds a session at most.
+        ("/openai/deployments/m/chat/completions", r#"{"x":""#, None, None),
+    ] {
+        let mut reader = Reader::new(&request(path, &[JSON], None), &plan, needs, &Limits::default());
+        reader.push(chunk.as_bytes());
+        reader.truncate();
+        assert!(reader.is_ready());
+        let facts = reader.facts().0;
+        assert_eq!((facts.trouble, facts.doubt), (trouble, doubt), "{path} {chunk}");
+    }
 }

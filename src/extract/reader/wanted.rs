@@ -3,29 +3,45 @@
 
 use std::sync::LazyLock;
 
-use super::{Body, Field};
-use crate::extract::body::Scanner;
-use crate::extract::dialect::{BodyKind, Dialect, ModelPlace};
+use super::Body;
+use super::field::{Field, Purpose};
+use crate::extract::body::{Key, Otherwise, Scanner, Untold};
+use crate::extract::content_type::BodyKind;
+use crate::extract::dialect::{Dialect, ModelPlace};
 use crate::extract::encoding::{Allowance, Decoder};
 use crate::extract::head::{self, Head};
 use crate::extract::source::{OnDuplicateKey, Pointer, Source};
-use crate::extract::{Found, Limits, form, json, multipart};
+use crate::extract::{Found, Limits, json, multipart};
 
-/// Where JSON dialects keep the model.
-static MODEL: LazyLock<Pointer> = LazyLock::new(|| Pointer::to_key("model"));
+/// Where dialects keep the model.
+const MODEL: &str = "model";
+static MODEL_POINTER: LazyLock<Pointer> = LazyLock::new(|| Pointer::to_key(MODEL));
 
 /// Collects what the body is asked for while the fields are planned.
 pub(super) struct Wanted<'a> {
-    pub(super) kind: &'a BodyKind,
-    pub(super) pointers: Vec<Pointer>,
-    pub(super) names: Vec<String>,
+    kind: &'a BodyKind,
+    keys: Vec<Key>,
+    /// Slots of which other spellings count.
+    guarded: Vec<usize>,
     /// Why a provider may read the head in another way, of the sources that were looked at for the model or the tenant.
     pub(super) doubt: Option<&'static str>,
 }
 
-impl Wanted<'_> {
-    pub(super) fn field(&mut self, head: &impl Head, sources: &[Source], dialect: &Dialect, in_body: bool) -> Field {
-        let mut field = Field::default();
+impl<'a> Wanted<'a> {
+    pub(super) const fn of(kind: &'a BodyKind) -> Self {
+        Self { kind, keys: Vec::new(), guarded: Vec::new(), doubt: None }
+    }
+
+    /// Plans a field; one that is not searched for in the body takes what the head has.
+    pub(super) fn field(
+        &mut self,
+        head: &impl Head,
+        sources: &[Source],
+        dialect: &Dialect,
+        purpose: Purpose,
+        in_body: bool,
+    ) -> Field {
+        let mut field = Field::for_(purpose);
         for (index, source) in sources.iter().enumerate() {
             let doubt = if *source == Source::Dialect { dialect.doubt } else { head::doubt(head, source) };
             self.doubt = self.doubt.or(doubt);
@@ -34,10 +50,7 @@ impl Wanted<'_> {
                 (Source::Dialect, ModelPlace::Query(name)) => head::find(head, &Source::Query((*name).to_owned())),
                 _ => head::find(head, source),
             };
-            if found != Found::Nothing {
-                field.fallback = found;
-                field.fallback_source = index;
-                field.source = Some(source.clone());
+            if field.is_said_by_the_head(found, index, source) {
                 break;
             }
             let holds_none = *source == Source::Dialect && dialect.model == ModelPlace::Nowhere;
@@ -46,6 +59,9 @@ impl Wanted<'_> {
                 && let Some(slot) = self.slot(source)
             {
                 field.candidates.push((slot, index));
+                if purpose == Purpose::Route && !self.guarded.contains(&slot) {
+                    self.guarded.push(slot);
+                }
             }
         }
         field
@@ -53,39 +69,50 @@ impl Wanted<'_> {
 
     /// The body's slot for the source, if this kind of body can have it.
     fn slot(&mut self, source: &Source) -> Option<usize> {
-        let (pointer, name) = match (source, self.kind) {
-            (Source::Body(pointer), BodyKind::Json) => (Some(pointer.clone()), None),
-            (Source::Dialect, BodyKind::Json) => (Some(MODEL.clone()), None),
-            (Source::Dialect, BodyKind::Multipart { .. } | BodyKind::Form) => (None, Some("model")),
-            (Source::Multipart(name), BodyKind::Multipart { .. }) | (Source::Form(name), BodyKind::Form) => {
-                (None, Some(name.as_str()))
+        let (pointer, name) = match source {
+            Source::Dialect => (Some(MODEL_POINTER.clone()), Some(MODEL.to_owned())),
+            Source::Body(pointer) => (Some(pointer.clone()), None),
+            Source::Multipart(name) if matches!(self.kind, BodyKind::Multipart { .. } | BodyKind::Unclear(_)) => {
+                (None, Some(name.clone()))
             }
+            Source::Form(name) if matches!(self.kind, BodyKind::Form | BodyKind::Unclear(_)) => (None, Some(name.clone())),
             _ => return None,
         };
-        match (pointer, name) {
-            (Some(pointer), _) => Some(index_of(&mut self.pointers, pointer)),
-            (None, Some(name)) => Some(index_of(&mut self.names, name.to_owned())),
-            (None, None) => None,
+        let key = match self.kind {
+            BodyKind::Json | BodyKind::Other => Key { pointer, name: None },
+            BodyKind::Multipart { .. } => Key { pointer: None, name },
+            BodyKind::Form | BodyKind::Unclear(_) => Key { pointer, name },
+        };
+        if key.pointer.is_none() && key.name.is_none() {
+            return None;
         }
+        Some(self.keys.iter().position(|known| *known == key).unwrap_or_else(|| {
+            self.keys.push(key);
+            self.keys.len() - 1
+        }))
     }
 
     pub(super) fn body(self, limits: &Limits, on_duplicate: OnDuplicateKey, encoding: &str) -> Body {
-        let scanner = match self.kind {
-            BodyKind::Json => Scanner::Json(Box::new(json::Scanner::new(&self.pointers, limits.max_depth, on_duplicate))),
-            BodyKind::Multipart { boundary } => {
-                Scanner::Multipart(Box::new(multipart::Scanner::new(boundary, self.names, on_duplicate)))
-            }
-            BodyKind::Form => Scanner::Form(form::Scanner::new(self.names, on_duplicate)),
-            BodyKind::Other => return Body::Ignored,
-        };
+        let mut scanner = self.scanner(limits.max_depth, on_duplicate);
+        self.guarded.iter().for_each(|slot| scanner.guard(*slot));
         let allowed = Allowance { max_decompressed: limits.max_decompressed, max_codings: limits.max_codings };
         Decoder::new(encoding, scanner, allowed).map_or_else(Body::Unreadable, |decoder| Body::Read(Box::new(decoder)))
     }
-}
 
-fn index_of<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
-    list.iter().position(|known| *known == item).unwrap_or_else(|| {
-        list.push(item);
-        list.len() - 1
-    })
+    fn scanner(&self, max_depth: usize, on_duplicate: OnDuplicateKey) -> Scanner {
+        let otherwise = match self.kind {
+            BodyKind::Json => {
+                let pointers = self.keys.iter().filter_map(|key| key.pointer.as_ref());
+                return Scanner::Json(Box::new(json::Scanner::new(pointers, max_depth, on_duplicate)));
+            }
+            BodyKind::Multipart { boundary } => {
+                let names = self.keys.iter().filter_map(|key| key.name.clone()).collect();
+                return Scanner::Multipart(Box::new(multipart::Scanner::new(boundary, names, on_duplicate)));
+            }
+            BodyKind::Form => Otherwise::Form,
+            BodyKind::Other => Otherwise::Nothing,
+            BodyKind::Unclear(why) => Otherwise::Unclear(why),
+        };
+        Scanner::Untold(Box::new(Untold::new(&self.keys, otherwise, max_depth, on_duplicate)))
+    }
 }

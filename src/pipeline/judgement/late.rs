@@ -27,7 +27,7 @@ impl Judgement {
 
     fn late_trouble(&self) -> Option<Trouble> {
         let reader = self.reader.as_ref()?;
-        reader.trouble().or_else(|| reader.doubt().filter(|_| !self.doubted)).cloned()
+        reader.trouble().cloned().or_else(|| reader.doubt().filter(|_| !self.doubted))
     }
 
     /// Judges once more, by what the body says now. The session plays no part: of all answers only a refusal has an effect.
