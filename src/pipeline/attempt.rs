@@ -284,3 +284,6 @@ impl Attempt {
         self.pipeline.metrics.rewrite(became.as_str());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -356,3 +356,36 @@ async fn a_filter_that_lacks_what_the_role_needs_is_told_of_with_its_cure() {
     assert!(cascade.output().contains("{key: x-cascade-role, value: upstream}"));
     assert_eq!(cascade.output().matches("decided_twice").count(), 1, "once a minute");
 }
+
+#[tokio::test]
+async fn an_attempt_reads_what_another_cascade_has_kept_if_they_share_a_key() {
+    let sent = [own(":path", "/x?model=alias"), own("x-request-id", "1"), own("x-envoy-attempt-count", "1")];
+    let cascade = async |keys: Option<&str>| {
+        let home = Home::new();
+        home.write("catalog.yaml", NAMES);
+        home.write("keys", keys.unwrap_or_default());
+        let secret = keys.map_or(String::new(), |_| format!("secret_file: {}\n", home.text("keys")));
+        home.write("cascade.yaml", &format!("extract: {{model: [{{query: model}}]}}\n{secret}"));
+        let arguments = ["--catalog", &home.text("catalog.yaml"), "--config", &home.text("cascade.yaml")];
+        let cascade = Cascade::ready(&arguments, &[]).await;
+        let channel = grpc::connect(&cascade.listen().await).await;
+        (home, cascade, channel)
+    };
+    let [old, new] = ["the-old-key-of-16-bytes\n", "the-new-key-of-16-bytes\n"];
+    let rotated = format!("{new}{old}");
+    for (first, second, path, unreadable) in [
+        (Some(old), Some(rotated.as_str()), "/x?model=c", None),
+        (Some(rotated.as_str()), Some(new), "/x?model=c", None),
+        (Some(old), Some(new), "/x?model=vendor%2Fa%20name", Some(1.0)),
+        // A Cascade without a file makes its own key at every start.
+        (None, None, "/x?model=vendor%2Fa%20name", Some(1.0)),
+    ] {
+        let (_home, _cascade, channel) = cascade(first).await;
+        let one = attempt(&channel, "a", &sent, "{}").await;
+        assert_eq!(value(&one.headers, ":path"), Some("/x?model=vendor%2Fa%20name"));
+        let (_home, cascade, channel) = cascade(second).await;
+        let two = attempt(&channel, "c", &counted(&one.headers, "2"), "{}").await;
+        assert_eq!(value(&two.headers, ":path"), Some(path), "{first:?} {second:?}");
+        assert_eq!(cascade.metric("cascade_upstream_rewrites_total{result=\"unreadable\"}").await, unreadable);
+    }
+}
