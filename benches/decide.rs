@@ -198,7 +198,7 @@ fn session(criterion: &mut Criterion, snapshot: &Snapshot, rules: &Rules) {
     let memory = Memory::new(100_000, hour, hour);
     let Ok(template) = Template::parse("http://d/s/{tenant}/{model}/{session}") else { return };
     let Some(key) = affinity::key(snapshot, &template, &facts) else { return };
-    memory.put(&key, &parse(br#"{"selected_backend":"b","selected_endpoint":"10.0.0.1:80"}"#));
+    memory.put(Some("team-0042"), &key, &parse(br#"{"selected_backend":"b","selected_endpoint":"10.0.0.1:80"}"#));
     let mut group = criterion.benchmark_group("session");
     group.bench_function("none", |bencher| {
         bencher.iter(|| resolve(snapshot, rules.policy, black_box(&facts), &State::default(), Seen::well(), &mut ()));

@@ -39,7 +39,7 @@ fn main() -> Result<(), String> {
         // As long as a UUID.
         let id = format!("{session:08x}-2d6b-4f0e-9a5f-1f1f1f1f1f1f");
         if let Some(key) = template.fill(Some("team-0042"), Some("gpt-4o"), &id) {
-            memory.put(&key, &answer);
+            memory.put(Some("team-0042"), &key, &answer);
         }
     }
     let used = resident() - before;

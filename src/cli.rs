@@ -1,6 +1,7 @@
 //! The command line: what may be typed, and who does it. Help, completions and parsing come from the one table below. Exit codes:
 //! 0 good, 1 errors found or a failed run, 2 usage, 78 settings or a catalog that `serve` cannot start with.
 
+mod again;
 mod arguments;
 mod check;
 mod explain;

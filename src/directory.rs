@@ -9,6 +9,7 @@ mod learning;
 pub mod memory;
 mod outage;
 mod redis;
+mod turns;
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -55,7 +56,8 @@ impl Lookup {
 
 /// One that can be asked.
 pub trait Directory: Debug + Send + Sync {
-    fn look_up(&self, key: &str) -> Lookup;
+    /// `tenant`: whom the answer is remembered for, and whose turn it is. It is no part of the key.
+    fn look_up(&self, tenant: Option<&str>, key: &str) -> Lookup;
 }
 
 /// One somewhere else: it may give no answer, and then says why.
@@ -67,7 +69,7 @@ pub trait Remote: Debug + Send + Sync {
 pub type Asking = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send>>;
 
 impl<R: Remote> Directory for R {
-    fn look_up(&self, key: &str) -> Lookup {
+    fn look_up(&self, _: Option<&str>, key: &str) -> Lookup {
         let asking = self.ask(key);
         Lookup::Pending(Box::pin(async { asking.await.unwrap_or_else(|failure| Answer::Unavailable(failure.fault)) }))
     }
@@ -136,8 +138,8 @@ impl Sessions {
 
     /// Starts to ask.
     #[must_use]
-    pub fn look_up(&self, key: &str) -> Lookup {
-        self.asked.look_up(key)
+    pub fn look_up(&self, tenant: Option<&str>, key: &str) -> Lookup {
+        self.asked.look_up(tenant, key)
     }
 
     /// What served the session last, where the directory cannot be told: in memory and in Redis it is the directory's own word.

@@ -2,6 +2,7 @@
 //! into health, and into sessions that come back to what served them. Decisions read both; nothing here decides about a request.
 
 pub mod classify;
+mod clock;
 mod codec;
 mod entry;
 mod ignored;

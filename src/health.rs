@@ -25,6 +25,12 @@ impl Moment {
     pub fn after(self, time: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
     }
+
+    /// The same moment after the clock was set by so many milliseconds.
+    #[must_use]
+    pub fn moved(self, by: i64) -> Self {
+        Self(self.0.saturating_add_signed(by))
+    }
 }
 
 /// The shortest cooldown: a provider that says "retry after 0" has refused a request all the same.
@@ -187,6 +193,18 @@ impl Health {
         let models = known.models.into_iter().map(|(model, cooldown)| (Some(model), cooldown));
         let all = whole.into_iter().chain(models).filter(|(_, cooldown)| cooldown.is_cooling(now));
         all.map(|(model, cooldown)| Change { cluster: Box::from(cluster), model, cooldown, what: What::Ends }).collect()
+    }
+
+    /// The caller's clock was set: what was to last for a while from now still does.
+    pub fn clock_moved(&mut self, by: i64) {
+        for known in self.clusters.values_mut() {
+            if let Some(last) = &mut known.last_failure {
+                last.at = last.at.moved(by);
+            }
+            for cooldown in known.whole.iter_mut().chain(known.models.values_mut()) {
+                (cooldown.since, cooldown.until) = (cooldown.since.moved(by), cooldown.until.moved(by));
+            }
+        }
     }
 
     /// The cooldowns that have ended since this was last asked.

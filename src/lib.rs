@@ -28,6 +28,8 @@ pub mod feedback;
 pub mod health;
 #[cfg(feature = "server")]
 pub mod lab;
+#[cfg(feature = "server")]
+pub mod line;
 pub mod metadata;
 pub mod names;
 pub mod outcome;

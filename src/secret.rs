@@ -2,16 +2,18 @@
 //! first key signs; with `secret_file` all replicas hide alike, without it a random key lasts as long as the process.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
+use tokio::sync::watch;
 
 mod admin;
+mod file;
 mod seal;
 
 pub use admin::AdminTokens;
+use file::Secret;
 use seal::Seals;
 
 /// How many hexadecimal digits of a hash are shown: 64 bits, enough to tell sessions apart.
@@ -19,9 +21,6 @@ const DIGITS: usize = 16;
 
 /// The setting, for messages.
 const FILE: &str = "secret_file";
-
-/// How often a secret file is looked at.
-const REFRESH: Duration = Duration::from_secs(5);
 
 /// Clones share the keys: all of them change when the file does.
 #[derive(Clone)]
@@ -91,9 +90,9 @@ impl Keys {
         self.ring.load().seals.open(text)
     }
 
-    /// Takes over the keys of the file whenever it changes, for as long as it is polled. A file that is bad or away changes nothing.
-    pub async fn follow(self, path: String) {
-        follow(FILE, path, |text| self.take_over(text)).await;
+    /// Takes over the keys of the file whenever it changes, for as long as it is polled; `again` has it looked at at once.
+    pub async fn follow(self, path: String, again: watch::Receiver<u64>) {
+        file::follow(self, path, again).await;
     }
 
     fn take_over(&self, text: &str) -> Result<(), BadSecret> {
@@ -130,7 +129,7 @@ impl Keys {
 /// Reads a secret from the file that a setting names.
 fn read<T>(setting: &str, path: &str, parse: impl Fn(&str) -> Result<T, BadSecret>) -> Result<T, BadSecret> {
     let named = |why: &dyn std::fmt::Display| BadSecret(format!("{setting} {path}: {why}"));
-    let text = std::fs::read_to_string(path).map_err(|error| named(&error))?;
+    let text = file::read(path).map_err(|why| named(&why))?;
     parse(&text).map_err(|BadSecret(why)| named(&why))
 }
 
@@ -146,22 +145,18 @@ fn lines_of<'t>(text: &'t str, what: &str) -> Result<Vec<&'t str>, BadSecret> {
     Ok(lines)
 }
 
-/// Looks at a secret file again and again and hands over what it says anew. What cannot be used changes nothing.
-async fn follow(setting: &'static str, path: String, take_over: impl Fn(&str) -> Result<(), BadSecret>) {
-    let mut known = String::new();
-    loop {
-        let source = path.clone();
-        let read = tokio::task::spawn_blocking(move || std::fs::read_to_string(source)).await;
-        let text = read.ok().and_then(Result::ok).unwrap_or_default();
-        if text != known {
-            match take_over(&text) {
-                Ok(()) => tracing::info!(path, "what {setting} says is in use"),
-                Err(BadSecret(why)) => tracing::warn!(path, why, "{setting} cannot be used: what it said before stays in use"),
-            }
-            known = text;
-        }
-        tokio::time::sleep(REFRESH).await;
+/// Without its keys Cascade could neither read what it sent before nor show the same hash for the same session, and an attempt under
+/// way would be judged as a stranger's. So a file that is emptied takes no key back: only other keys in it do.
+impl Secret for Keys {
+    const SETTING: &'static str = FILE;
+    const MEANWHILE: &'static str =
+        "the keys that it held before stay in use. To take a key back, write the file without it and with another one";
+
+    fn take(&self, text: &str) -> Result<(), BadSecret> {
+        self.take_over(text)
     }
+
+    fn lose(&self) {}
 }
 
 /// HMAC takes keys of any length, so that this cannot fail; an empty key stands in for the impossible.

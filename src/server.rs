@@ -7,6 +7,7 @@ mod greeting;
 mod health;
 mod http;
 mod listener;
+mod listeners;
 pub mod phase;
 mod room;
 mod routes;
@@ -26,11 +27,13 @@ use tracing::{info, warn};
 
 use self::dealer::Dealer;
 pub use self::listener::Listener;
+pub use self::listeners::Listeners;
+use self::listeners::warn_if_open;
 use self::phase::{Phase, Readiness};
 pub use self::room::Room;
 pub use self::routes::Processor;
 use self::routes::{Door, Routes};
-pub use self::signal::Signals;
+pub use self::signal::{Hangups, Signals};
 use self::worker::{Shared, Worker};
 use crate::admin::{self, Changes, Entrance};
 use crate::catalog::store::Store;
@@ -45,16 +48,6 @@ use crate::telemetry::Metrics;
 const LAME_DUCK: Duration = Duration::from_secs(1);
 /// How long a thread that is to end, or an open admin request, may hold up the exit.
 const GRACE: Duration = Duration::from_millis(500);
-
-/// The bound sockets.
-#[derive(Debug)]
-pub struct Listeners {
-    listen: Listener,
-    /// `feedback.listen`.
-    log: Option<Listener>,
-    admin: Listener,
-    probe: Option<Listener>,
-}
 
 /// Why the server cannot run, or could not go on.
 #[derive(Debug)]
@@ -85,30 +78,6 @@ pub enum Ended {
     Drained,
     /// Told to stop twice: streams were cut without waiting.
     Cut,
-}
-
-impl Listeners {
-    /// Binds every address of the settings.
-    ///
-    /// # Errors
-    /// Names the setting and the address that cannot be had.
-    pub async fn bind(settings: &Settings) -> Result<Self, ServeError> {
-        let bind = async |setting, address: &Address| {
-            let bound = Listener::bind(address).await;
-            bound.map_err(|error| ServeError::Bind { setting, address: address.clone(), error })
-        };
-        let listen = bind("listen", &settings.listen).await?;
-        let log = match settings.feedback.listen.as_ref().filter(|_| settings.feedback.enabled) {
-            Some(address) => Some(bind("feedback.listen", address).await?),
-            None => None,
-        };
-        let admin = bind("admin", &settings.admin).await?;
-        let probe = match &settings.probe {
-            Some(address) => Some(bind("probe", address).await?),
-            None => None,
-        };
-        Ok(Self { listen, log, admin, probe })
-    }
 }
 
 /// What is served.
@@ -279,31 +248,6 @@ async fn drain<P>(phase: &watch::Sender<Phase>, parts: &Parts<P>, was_ready: boo
             streams = parts.metrics.streams_in_flight(),
             "the drain is over: streams that are still open are cut (server.drain)"
         );
-    }
-}
-
-/// gRPC is not encrypted and asks nobody who they are.
-fn warn_if_open(listener: &Listener, door: Door, feedback: bool) {
-    if listener.is_local() {
-        return;
-    }
-    let address = listener.shown();
-    match door {
-        Door::Both if feedback => warn!(
-            address,
-            "anyone who reaches {address} can ask for decisions, and send log entries that cool clusters: there is no TLS. Let a \
-             network policy admit Envoy alone, or use a Unix socket; `feedback.listen` gives the access log an address of its own"
-        ),
-        Door::Both | Door::Requests => warn!(
-            address,
-            "anyone who reaches {address} can ask for decisions: there is no TLS. Let a network policy admit Envoy alone, or use a \
-             Unix socket"
-        ),
-        Door::Log => warn!(
-            address,
-            "anyone who reaches {address} (feedback.listen) can send log entries that cool clusters: there is no TLS. Let a network \
-             policy admit Envoy alone, or use a Unix socket"
-        ),
     }
 }
 

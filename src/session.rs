@@ -51,6 +51,8 @@ pub enum Fault {
     Timeout,
     /// No answer within `limits.decision_deadline`.
     Deadline,
+    /// So many lookups of the tenant waited for their turn that this one was not begun.
+    Busy,
     /// No connection, or one that broke.
     Unreachable,
     /// The directory answered with an error.
@@ -62,13 +64,15 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Self; 6] = [Self::Timeout, Self::Deadline, Self::Unreachable, Self::Refused, Self::Garbage, Self::Internal];
+    pub const ALL: [Self; 7] =
+        [Self::Timeout, Self::Deadline, Self::Busy, Self::Unreachable, Self::Refused, Self::Garbage, Self::Internal];
 
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
             Self::Deadline => "deadline",
+            Self::Busy => "busy",
             Self::Unreachable => "unreachable",
             Self::Refused => "refused",
             Self::Garbage => "garbage",

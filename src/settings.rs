@@ -6,6 +6,7 @@ pub(crate) mod document;
 mod environment;
 mod place;
 pub mod read;
+mod server;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ mod unavailable;
 use std::time::Duration;
 
 pub use self::address::Address;
+pub use self::server::Server;
 use crate::explain::Rules;
 use crate::extract;
 use crate::extract::source::Plan;
@@ -194,22 +196,6 @@ impl Default for Feedback {
             cooling: health::Policy::default(),
             share: None,
         }
-    }
-}
-
-#[derive(Debug, Clone)]
-pub struct Server {
-    /// How long streams may go on after SIGTERM.
-    pub drain: Duration,
-    /// gRPC connections of all addresses together.
-    pub max_connections: usize,
-    pub max_concurrent_streams: u32,
-    pub max_message: u64,
-}
-
-impl Default for Server {
-    fn default() -> Self {
-        Self { drain: Duration::from_secs(10), max_connections: 10_000, max_concurrent_streams: 1024, max_message: 64 * MIB }
     }
 }
 

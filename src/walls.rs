@@ -61,10 +61,12 @@ const WALLS: &[(&str, &[&str])] = &[
     ("settings", &["catalog", "diagnostic", "document", "explain", "extract", "health", "outcome", "resolve", "session"]),
     ("telemetry", &["catalog", "names", "outcome", "session", "settings", "diagnostic"]),
     // The shell of sessions: whom to ask, how long an answer holds.
-    ("directory", &["session", "settings", "telemetry"]),
-    ("directory/tests", &["lab", "session", "settings", "telemetry"]),
+    // Bytes to and from Redis, whatever they mean.
+    ("line", &[]),
+    ("directory", &["line", "session", "settings", "telemetry"]),
+    ("directory/tests", &["lab", "line", "session", "settings", "telemetry"]),
     // What Envoy tells of attempts becomes health, and sessions that come back to what served them.
-    ("feedback", &["catalog", "health", "proto", "secret", "settings", "telemetry"]),
+    ("feedback", &["catalog", "health", "line", "proto", "secret", "settings", "telemetry"]),
     ("feedback/learn", &["catalog", "directory", "proto", "resolve", "telemetry"]),
     ("feedback/reader", &["catalog", "directory", "health", "proto", "secret", "settings", "telemetry"]),
     ("feedback/service", &["catalog", "directory", "health", "proto", "secret", "settings", "telemetry"]),

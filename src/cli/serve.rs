@@ -1,13 +1,16 @@
 //! `cascade serve`: puts the parts together and runs them. What each part does is its own business; here is the order in which
 //! they start, and what each failure means for the exit code.
 
+use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::{error, info, warn};
 
+use super::again::read_again;
 use super::arguments::Serve;
 use super::{EX_CONFIG, complain, report, source};
 use crate::catalog::load::SourceFile;
@@ -20,7 +23,7 @@ use crate::feedback::{AccessLog, Monitor, share};
 use crate::pipeline::Pipeline;
 use crate::pipeline::affinity::Affinity;
 use crate::secret::{AdminTokens, BadSecret, Keys};
-use crate::server::{Ended, Listeners, Parts, Server, Signals};
+use crate::server::{Ended, Listeners, Parts, Room, Server, Signals};
 use crate::settings::Settings;
 use crate::telemetry::Metrics;
 use crate::telemetry::log;
@@ -28,17 +31,22 @@ use crate::telemetry::log;
 /// How long the first load may take before addresses are bound without it, beside `catalog.settle`. Files are faster: a bad one is
 /// refused before any address is taken. A slow URL must not keep the probes unanswered.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long the exit waits for the last log lines to be read.
+const FLUSH: Duration = Duration::from_millis(500);
 
 pub(super) fn run(arguments: &Serve) -> ExitCode {
     let read = source::settings(&arguments.common, arguments.listen.as_ref(), arguments.admin.as_ref());
-    let (settings, warnings) = match read {
-        Ok(source::Read { settings, warnings, .. }) => (settings, warnings),
+    let source::Read { settings, warnings, files } = match read {
+        Ok(read) => read,
         Err(source::Refused { diagnostics, files }) => return refuse("the settings are invalid", &diagnostics, &files),
     };
-    if let Err(error) = log::start(&settings.telemetry) {
-        complain(&error);
-        return ExitCode::from(EX_CONFIG);
-    }
+    let lines = match log::start(&settings.telemetry) {
+        Ok(lines) => lines,
+        Err(error) => {
+            complain(&error);
+            return ExitCode::from(EX_CONFIG);
+        }
+    };
     for Diagnostic { code, place, message, hint, .. } in warnings {
         warn!(code, %place, hint = hint.as_deref().unwrap_or_default(), "settings: {message}");
     }
@@ -49,7 +57,8 @@ pub(super) fn run(arguments: &Serve) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let code = runtime.block_on(serve(settings));
+    let code = runtime.block_on(serve(settings, files.into_iter().next(), Metrics::beside(lines.lost())));
+    lines.flush(FLUSH);
     // A blocked read of the catalog must not hold up the exit.
     runtime.shutdown_background();
     code
@@ -61,9 +70,12 @@ fn refuse(what: &str, diagnostics: &[Diagnostic], files: &[SourceFile]) -> ExitC
     ExitCode::from(EX_CONFIG)
 }
 
-async fn serve(settings: Settings) -> ExitCode {
-    let settings = Arc::new(settings);
-    let metrics = Arc::new(Metrics::new());
+async fn serve(settings: Settings, file: Option<SourceFile>, metrics: Metrics) -> ExitCode {
+    let (settings, metrics) = (Arc::new(settings), Arc::new(metrics));
+    let (mut signals, hangups) = match Signals::register() {
+        Ok(registered) => registered,
+        Err(error) => return cannot_start(&error),
+    };
     let secrets = match Secrets::read(&settings) {
         Ok(secrets) => secrets,
         Err(error) => {
@@ -78,19 +90,19 @@ async fn serve(settings: Settings) -> ExitCode {
             return ExitCode::from(EX_CONFIG);
         }
     };
-    let started = Signals::register().and_then(|signals| Ok((signals, loader.start()?)));
-    let (mut signals, mut following) = match started {
+    let (mut following, rooms) = match loader.start().and_then(|following| Ok((following, Rooms::open()?))) {
         Ok(started) => started,
-        Err(error) => {
-            error!(%error, "cannot start");
-            return ExitCode::FAILURE;
-        }
+        Err(error) => return cannot_start(&error),
     };
+    let again = watch::Sender::new(0);
+    let secrets_again = again.subscribe();
+    tokio::spawn(read_again(hangups, file, again, following.read_again()));
     let first = timeout(PATIENCE + settings.catalog.settle, following.first()).await;
     if let Ok(First::Invalid { diagnostics, files }) = &first {
         return refuse("the catalog is invalid", diagnostics, files);
     }
-    let parts = match parts(settings.clone(), store, metrics, secrets) {
+    let secrets = secrets.follow(&settings, &secrets_again);
+    let parts = match parts(settings.clone(), store, metrics, secrets, &rooms) {
         Ok(parts) => parts,
         Err(error) => {
             complain(&error);
@@ -106,10 +118,7 @@ async fn serve(settings: Settings) -> ExitCode {
     };
     let server = match Server::start(listeners, parts) {
         Ok(server) => server,
-        Err(error) => {
-            error!(%error, "cannot start");
-            return ExitCode::FAILURE;
-        }
+        Err(error) => return cannot_start(&error),
     };
     if first.is_err() {
         tokio::select! {
@@ -125,6 +134,23 @@ async fn serve(settings: Settings) -> ExitCode {
     go(server, following, signals).await
 }
 
+fn cannot_start(error: &io::Error) -> ExitCode {
+    error!(%error, "cannot start");
+    ExitCode::FAILURE
+}
+
+/// Where things run that no request, no accept and none of each other may wait for; `server` has more of them.
+struct Rooms {
+    sessions: Room,
+    sharing: Room,
+}
+
+impl Rooms {
+    fn open() -> io::Result<Self> {
+        Ok(Self { sessions: Room::open("sessions")?, sharing: Room::open("sharing")? })
+    }
+}
+
 /// What the files of secrets hold.
 struct Secrets {
     keys: Keys,
@@ -138,33 +164,36 @@ impl Secrets {
     }
 
     /// Follows the files from now on.
-    fn follow(self, settings: &Settings) -> Self {
+    fn follow(self, settings: &Settings, again: &watch::Receiver<u64>) -> Self {
         if let Some(path) = settings.secret_file.clone() {
-            tokio::spawn(self.keys.clone().follow(path));
+            tokio::spawn(self.keys.clone().follow(path, again.clone()));
         }
         if let (Some(tokens), Some(path)) = (self.admin_tokens.clone(), settings.admin_token_file.clone()) {
-            tokio::spawn(tokens.follow(path));
+            tokio::spawn(tokens.follow(path, again.clone()));
         }
         self
     }
 }
 
-/// What is served. Must be called inside the runtime, where sessions are looked up and health and secrets are followed.
+/// What is served. Must be called inside the runtime, where health is followed.
 fn parts(
     settings: Arc<Settings>,
     store: Arc<Store>,
     metrics: Arc<Metrics>,
-    secrets: Secrets,
+    Secrets { keys, admin_tokens }: Secrets,
+    rooms: &Rooms,
 ) -> Result<Parts<Processor>, String> {
-    let Secrets { keys, admin_tokens } = secrets.follow(&settings);
-    let sessions = Sessions::open(&settings.session, &metrics)?.map(Arc::new);
+    let sessions = {
+        let _inside = rooms.sessions.enter();
+        Sessions::open(&settings.session, &metrics)?.map(Arc::new)
+    };
     let affinity = Arc::new(Affinity::new(&settings, sessions.clone(), keys.clone()));
     let shared = settings.feedback.share.as_ref().map(|settings| share::open(settings, &metrics)).transpose()?;
     let (outlet, share) = shared.unzip();
     let monitor = Arc::new(Monitor::new(settings.feedback.cooling).telling(outlet));
     tokio::spawn(Arc::clone(&monitor).follow());
     if let Some(share) = share {
-        tokio::spawn(share.run(monitor.clone(), store.clone()));
+        rooms.sharing.handle().spawn(share.run(monitor.clone(), store.clone()));
     }
     let feedback = settings
         .feedback

@@ -5,18 +5,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use super::flight::{Boarding, Flights, wait};
 use super::outage::Outage;
+use super::turns::{Crowded, Turns};
 use super::{Directory, Failure, Lookup, Memory, Remote};
 use crate::session::{Answer, Fault};
 use crate::settings::Session;
 use crate::telemetry::Metrics;
 
 /// Lookups under way at once: a directory that hangs must not take all sockets of the process.
-const MAX_FLYING: usize = 256;
+const MAX_FLYING: usize = 320;
+/// Those that are kept for tenants with few of them: one tenant alone has 256.
+const SHARE: usize = 64;
+/// Lookups of one tenant that wait for their turn. More than that are not made in time.
+const MAX_WAITING: usize = 8_192;
 
 #[derive(Debug)]
 pub struct Cached {
@@ -33,7 +37,7 @@ struct Core {
     place: Option<String>,
     memory: Arc<Memory>,
     timeout: Duration,
-    flying: Semaphore,
+    turns: Turns,
     metrics: Arc<Metrics>,
     /// Lookups that fail, and why the last one that ever did.
     trouble: Mutex<(Outage, Option<Fault>)>,
@@ -43,8 +47,8 @@ impl Cached {
     /// Must be called inside a runtime, which runs the lookups.
     #[must_use]
     pub fn new(remote: Arc<dyn Remote>, memory: Arc<Memory>, settings: &Session, metrics: Arc<Metrics>) -> Self {
-        let (flying, trouble) = (Semaphore::new(MAX_FLYING), Mutex::default());
-        let core = Core { place: settings.directory.place(), memory, timeout: settings.timeout, flying, metrics, trouble };
+        let (turns, trouble) = (Turns::new(MAX_FLYING, SHARE, MAX_WAITING), Mutex::default());
+        let core = Core { place: settings.directory.place(), memory, timeout: settings.timeout, turns, metrics, trouble };
         Self { remote, core: Arc::new(core), flights: Flights::default(), runtime: Handle::current() }
     }
 
@@ -68,10 +72,11 @@ impl Cached {
 }
 
 impl Core {
-    async fn fetch(&self, remote: &dyn Remote, key: &str) -> Answer {
+    async fn fetch(&self, remote: &dyn Remote, tenant: Option<&str>, key: &str) -> Answer {
         let mut begun = None;
         let asked = timeout(self.timeout, async {
-            let _permit = self.flying.acquire().await;
+            let turn = self.turns.take(self.memory.whose(tenant)).await;
+            let _turn = turn.map_err(|Crowded| Failure::busy())?;
             begun = Some(Instant::now());
             remote.ask(key).await
         });
@@ -83,7 +88,7 @@ impl Core {
         self.note(said.as_ref().err());
         let answer = said.unwrap_or_else(|failure| Answer::Unavailable(failure.fault));
         // What was learned while this lookup was under way is newer than what it found.
-        let answer = self.memory.offer(key, answer);
+        let answer = self.memory.offer(tenant, key, answer);
         self.metrics.sessions_cached(self.memory.len());
         answer
     }
@@ -92,6 +97,8 @@ impl Core {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         let place = self.place.as_deref();
         match failure {
+            // It says nothing of the directory.
+            Some(Failure { fault: Fault::Busy, .. }) => {}
             Some(Failure { fault, cause }) => {
                 trouble.1 = Some(*fault);
                 if let Some(failed) = trouble.0.failed(Instant::now()) {
@@ -112,12 +119,14 @@ const fn in_words(fault: Fault) -> &'static str {
     match fault {
         Fault::Garbage => "what the session directory says is no placement",
         Fault::Refused => "the session directory answers with an error",
-        Fault::Timeout | Fault::Deadline | Fault::Unreachable | Fault::Internal => "the session directory does not answer",
+        Fault::Timeout | Fault::Deadline | Fault::Busy | Fault::Unreachable | Fault::Internal => {
+            "the session directory does not answer"
+        }
     }
 }
 
 impl Directory for Cached {
-    fn look_up(&self, key: &str) -> Lookup {
+    fn look_up(&self, tenant: Option<&str>, key: &str) -> Lookup {
         let known = || self.core.memory.get(key);
         if let Some(answer) = known() {
             return Lookup::Ready(answer);
@@ -127,8 +136,9 @@ impl Directory for Cached {
             Ok(Boarding::Waits(landing)) => wait(landing),
             Ok(Boarding::Pilot(landing, flight)) => {
                 let (remote, core, key) = (Arc::clone(&self.remote), Arc::clone(&self.core), key.to_owned());
+                let tenant = tenant.map(str::to_owned);
                 self.runtime.spawn(async move {
-                    let answer = core.fetch(&*remote, &key).await;
+                    let answer = core.fetch(&*remote, tenant.as_deref(), &key).await;
                     flight.land(answer);
                 });
                 wait(landing)

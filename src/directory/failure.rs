@@ -19,6 +19,10 @@ impl Failure {
         Self { fault, cause: cause.into() }
     }
 
+    pub(super) fn busy() -> Self {
+        Self::new(Fault::Busy, "the tenant has more lookups waiting than can be made in time")
+    }
+
     pub(super) fn timeout() -> Self {
         Self::new(Fault::Timeout, "no answer within session.timeout")
     }

@@ -2,6 +2,8 @@
 //! that is the directory. It runs beside the requests, writes only what is news, and gives up rather than queue. Whether a session
 //! may be remembered at a cluster is the caller's to know.
 
+mod verdict;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,6 +12,9 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
+use self::verdict::has_moved;
+pub(super) use self::verdict::{Verdict, judge};
+use super::memory::Owed;
 use super::outage::Outage;
 use super::{Failure, Memory, Redis};
 use crate::session::{Answer, Placement};
@@ -17,13 +22,11 @@ use crate::telemetry::{Learned, Metrics};
 
 /// Writes to Redis under way at once. Beyond them nothing waits: the session is served again soon.
 const MAX_WRITING: usize = 256;
-/// No address is written sooner after another one of its cluster, nor within a sixteenth of its time: where none is heeded, it is
-/// another one for every request.
-const SETTLED: Duration = Duration::from_secs(10);
-
 /// What served a session.
 #[derive(Debug, Clone)]
 pub struct Served {
+    /// Whose session it is; `None`: nobody's in particular.
+    pub tenant: Option<String>,
     pub cluster: String,
     /// `ip:port`.
     pub endpoint: Option<String>,
@@ -37,34 +40,19 @@ impl Served {
     }
 }
 
-/// What a success means beside what is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It says so already.
-    Keep,
-    /// It says so, but not for much longer.
-    Renew,
-    /// It says so, but another address of the cluster has served.
-    Readdress,
-    /// It speaks of another cluster.
-    Move,
-    /// Nobody knows of the session.
-    Learn,
-}
-
-impl Verdict {
-    /// True if the session was served where nothing said that it lives.
-    const fn is_move(self) -> bool {
-        matches!(self, Self::Move | Self::Learn)
-    }
-}
-
 /// What served a session, and whether it has moved there as far as this replica knew. If not, it was served where a copy said that it
 /// lives, and whatever speaks of another cluster in Redis by now is newer.
 #[derive(Debug)]
 pub(super) struct News {
     pub(super) served: Served,
     pub(super) is_move: bool,
+}
+
+impl News {
+    /// What Redis does not know while this is not written.
+    const fn owed(&self) -> Owed {
+        if self.is_move { Owed::Move } else { Owed::Renewal }
+    }
 }
 
 /// What a write came to.
@@ -82,26 +70,6 @@ impl From<Verdict> for Outcome {
     fn from(verdict: Verdict) -> Self {
         if verdict == Verdict::Renew { Self::Renewed } else { Self::Learned }
     }
-}
-
-/// Judges what is known, which holds for `left`. Somebody else's word stays while it does not speak of another cluster; what was
-/// learned is written again when half its time is over, so that a session that goes on stays where it is, and when another address of
-/// the cluster has served, so that one that is dead does not cost every request an attempt.
-pub(super) fn judge(known: &Answer, left: Duration, served: &Served, ttl: Duration) -> Verdict {
-    let Answer::Placed(placement) = known else { return Verdict::Learn };
-    let backend = placement.backend.as_deref();
-    match placement.learned {
-        true if backend != Some(&*served.cluster) => Verdict::Move,
-        true if left <= ttl / 2 => Verdict::Renew,
-        true if has_moved(placement, left, served.endpoint.as_deref(), ttl) => Verdict::Readdress,
-        false if backend.is_some_and(|name| !served.names.iter().any(|known| known == name)) => Verdict::Move,
-        true | false => Verdict::Keep,
-    }
-}
-
-/// Another address of the same cluster has served than the one that was learned, and not just now.
-fn has_moved(placement: &Placement, left: Duration, endpoint: Option<&str>, ttl: Duration) -> bool {
-    endpoint.is_some() && placement.endpoint.as_deref() != endpoint && ttl.saturating_sub(left) >= SETTLED.min(ttl / 16)
 }
 
 /// Where things that were learned go.
@@ -150,7 +118,12 @@ impl Learning {
     /// True if it is known already that the session lives in this cluster, at this address, and will be for a while.
     pub(super) fn knows(&self, key: &str, cluster: &str, endpoint: Option<&str>) -> bool {
         let Some((Answer::Placed(placement), left)) = self.memory.find(key) else { return false };
-        let is_current = || left > self.ttl / 2 && !has_moved(&placement, left, endpoint, self.ttl);
+        let is_current = || {
+            left > self.ttl / 2
+                && !has_moved(&placement, left, endpoint, self.ttl)
+                // What Redis did not take is offered again.
+                && self.memory.owed(key) == Owed::Nothing
+        };
         placement.backend.as_deref() == Some(cluster) && (!placement.learned || is_current())
     }
 
@@ -158,19 +131,21 @@ impl Learning {
     pub(super) fn learn(&self, key: &str, served: Served) {
         let known = self.memory.find(key);
         let (known, left) = known.as_ref().map_or((&Answer::Unknown, Duration::ZERO), |(answer, left)| (answer, *left));
-        let verdict = judge(known, left, &served, self.ttl);
-        if verdict == Verdict::Keep {
+        let (verdict, owed) = (judge(known, left, &served, self.ttl), self.memory.owed(key));
+        if verdict == Verdict::Keep && owed == Owed::Nothing {
             return;
         }
         // Requests of this replica see it at once, whatever becomes of the write.
-        self.memory.put(key, &Answer::Placed(Arc::new(served.placement(self.ttl))));
+        if verdict != Verdict::Keep {
+            self.memory.put(served.tenant.as_deref(), key, &Answer::Placed(Arc::new(served.placement(self.ttl))));
+        }
         if !self.is_apart {
             self.metrics.sessions_cached(self.memory.len());
         }
         match &self.shared {
             Some(shared) => shared.write(
                 key,
-                News { served, is_move: verdict.is_move() },
+                News { served, is_move: verdict.is_move() || owed == Owed::Move },
                 Arc::clone(&self.memory),
                 Arc::clone(&self.metrics),
             ),
@@ -216,6 +191,7 @@ impl Shared {
         }
         let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
             metrics.session_learned(Learned::Dropped);
+            memory.owe(key, news.owed());
             return;
         };
         sessions.insert(Box::from(key), None);
@@ -244,9 +220,11 @@ impl Shared {
         let written = timeout(self.timeout, self.redis.learn(key, news)).await.unwrap_or_else(|_| Err(Failure::timeout()));
         metrics.session_learned(written.as_ref().map_or(Learned::Failed, Learned::of));
         self.note(written.as_ref().err());
-        // Somebody else's word says more than we know.
-        if let Ok(Outcome::Kept(placed @ Answer::Placed(_))) = written {
-            memory.put(key, &placed);
+        match written {
+            // Somebody else's word says more than we know.
+            Ok(Outcome::Kept(placed @ Answer::Placed(_))) => memory.put(news.served.tenant.as_deref(), key, &placed),
+            Ok(Outcome::Kept(_) | Outcome::LeftAlone | Outcome::Renewed | Outcome::Learned) => memory.owe(key, Owed::Nothing),
+            Err(_) => memory.owe(key, news.owed()),
         }
     }
 

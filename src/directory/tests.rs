@@ -1,5 +1,6 @@
 //! One contract for every directory, each the real thing: HTTP over a socket, Redis as a server of its own.
 
+mod connections;
 mod learning;
 mod suite;
 mod trouble;

@@ -29,6 +29,7 @@ impl Learner {
             self.metrics.session_learned(Learned::NotAllowed);
             return;
         };
-        self.sessions.learn(&key, Served { cluster: cluster.to_owned(), endpoint, names });
+        let tenant = tenant.map(str::to_owned);
+        self.sessions.learn(&key, Served { tenant, cluster: cluster.to_owned(), endpoint, names });
     }
 }

@@ -2,22 +2,21 @@
 //! rules of cooling are `health`'s; this adds a clock, a lock, a log line at each start and end, and nothing else.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tracing::info;
 
+use super::clock::{Clock, GLANCE};
 use super::share::{Entry, Outlet};
 use crate::health::{Cause, Change, Cluster, Event, Health, Moment, Policy, Seen, View, What};
 
 /// The shared state.
 #[derive(Debug)]
 pub struct Monitor {
-    started: Instant,
-    /// The wall clock at that instant: the time of day may be set while we run, and a cooldown must not jump with it.
-    base: Moment,
+    clock: Clock,
     health: Mutex<Health>,
     view: ArcSwap<View>,
     changed: Notify,
@@ -41,10 +40,8 @@ impl Look {
 impl Monitor {
     #[must_use]
     pub fn new(policy: Policy) -> Self {
-        let base = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
-            started: Instant::now(),
-            base: Moment::default().after(base),
+            clock: Clock::new(Instant::now(), SystemTime::now()),
             health: Mutex::new(Health::new(policy)),
             view: ArcSwap::from_pointee(View::default()),
             changed: Notify::new(),
@@ -70,14 +67,14 @@ impl Monitor {
 
     #[must_use]
     pub fn at(&self, instant: Instant) -> Moment {
-        self.base.after(instant.saturating_duration_since(self.started))
+        self.clock.at(instant)
     }
 
     /// What a decision at this instant sees. While nothing cools it costs a load.
     #[must_use]
     pub fn look(&self, instant: Instant) -> Look {
         let view = self.view.load();
-        let now = if view.is_empty() { self.base } else { self.at(instant) };
+        let now = if view.is_empty() { Moment::default() } else { self.at(instant) };
         Look { view, now }
     }
 
@@ -176,9 +173,23 @@ impl Monitor {
         self.view.load().touches(cluster, self.now())
     }
 
+    /// Looks at the time of day again: it was wrong at the start, or the machine has slept. What cools goes on to cool for as long as it
+    /// was to; what others are told, and what tokens say, is right from now on.
+    pub fn look_at_the_clock(&self, instant: Instant, wall: SystemTime) {
+        let Some(by) = self.clock.drift(instant, wall) else { return };
+        let mut health = self.lock();
+        health.clock_moved(by);
+        self.clock.moved(by);
+        let now = self.at(instant);
+        self.publish(&health, now);
+        drop(health);
+        info!(event = "clock", moved_ms = by, "the time of day has moved: cooldowns keep their length");
+    }
+
     /// Notes the ends of cooldowns when they come, for as long as it is polled.
     pub async fn follow(self: Arc<Self>) {
         loop {
+            self.look_at_the_clock(Instant::now(), SystemTime::now());
             let next = self.lock().next_end();
             let changed = self.changed.notified();
             match next {
@@ -186,10 +197,14 @@ impl Monitor {
                     let wait = Duration::from_millis(end.0.saturating_sub(self.now().0));
                     tokio::select! {
                         () = sleep(wait) => self.sweep(),
+                        () = sleep(GLANCE) => {}
                         () = changed => {}
                     }
                 }
-                None => changed.await,
+                None => tokio::select! {
+                    () = sleep(GLANCE) => {}
+                    () = changed => {}
+                },
             }
         }
     }
@@ -247,6 +262,25 @@ mod tests {
         monitor.clear("a");
         monitor.clear("b");
         assert!(monitor.look(Instant::now()).seen().is_well());
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_was_wrong_is_right_again_and_cooldowns_keep_their_length() {
+        let monitor = Monitor::new(Policy::default());
+        let (instant, hour) = (Instant::now(), Duration::from_secs(3600));
+        monitor.cool("a", Duration::from_secs(60));
+        let before = monitor.cluster("a").unwrap().whole.unwrap();
+        for wall in [SystemTime::now() + hour, SystemTime::now() - hour, SystemTime::now()] {
+            monitor.look_at_the_clock(instant, wall);
+            let says = wall.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+            assert!(u128::from(monitor.at(instant).0).abs_diff(says) <= 1_000);
+            let now = monitor.cluster("a").unwrap().whole.unwrap();
+            assert_eq!(now.until.0 - now.since.0, before.until.0 - before.since.0);
+            let left = now.until.0 - monitor.at(instant).0;
+            assert!((59_000..=61_000).contains(&left), "{left}");
+            assert!(monitor.look(instant).seen().is_cooling("a", None));
+            assert!(!monitor.look(instant + Duration::from_secs(62)).seen().is_cooling("a", None));
+        }
     }
 
     #[tokio::test]

@@ -9,8 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, RedisError};
+use redis::{Cmd, FromRedisValue, RedisError};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
@@ -19,6 +18,7 @@ pub use self::status::Status;
 use super::monitor::Monitor;
 use crate::catalog::store::Store;
 use crate::health::{Change, Moment, What};
+use crate::line::{Line, Patience, asks_elsewhere, code};
 use crate::settings;
 use crate::telemetry::{Metrics, Shared};
 
@@ -64,7 +64,9 @@ impl Outlet {
 /// The connection to the others, to be run.
 pub struct Share {
     key: String,
-    client: Client,
+    /// Waiting for what is new holds up everything else on a connection, so that there are two.
+    writing: Line,
+    reading: Line,
     entries: mpsc::Receiver<Entry>,
     status: Arc<Status>,
     metrics: Arc<Metrics>,
@@ -75,42 +77,46 @@ pub struct Share {
 /// # Errors
 /// The URL is none of a Redis.
 pub fn open(settings: &settings::Share, metrics: &Arc<Metrics>) -> Result<(Outlet, Share), String> {
-    let client = Client::open(settings.url.as_str()).map_err(|error| format!("session.url: {error}"))?;
+    let line = |answer, silences| {
+        let patience = Patience { connect: ANSWER, answer, silences };
+        Line::new(&settings.url, patience).map_err(|error| format!("session.url: {error}"))
+    };
+    // A wait for what is new ends in time: one that does not has nobody at its other end.
+    let (writing, reading) = (line(ANSWER, 2)?, line(BLOCK + ANSWER, 1)?);
     let (sender, entries) = mpsc::channel(QUEUE);
     let status = Arc::new(Status::new(metrics.clone()));
     let outlet = Outlet { entries: sender, status: status.clone(), metrics: metrics.clone() };
-    Ok((outlet, Share { key: settings.key.clone(), client, entries, status, metrics: metrics.clone() }))
+    Ok((outlet, Share { key: settings.key.clone(), writing, reading, entries, status, metrics: metrics.clone() }))
 }
 
 impl Share {
     /// Reads and writes for as long as it is polled.
     pub async fn run(self, monitor: Arc<Monitor>, store: Arc<Store>) {
-        let Self { key, client, entries, status, metrics } = self;
-        // Waiting for what is new holds up everything else on a connection, so that there are two.
-        let connections = (connection(&client, ANSWER), connection(&client, BLOCK + ANSWER));
-        let (Ok(writing), Ok(reading)) = connections else {
-            status.down("the URL cannot be used");
-            return;
+        let Self { key, writing, reading, entries, status, metrics } = self;
+        let writer = Writer {
+            key: key.clone(),
+            line: writing,
+            reading: reading.clone(),
+            status: &status,
+            metrics: metrics.clone(),
+            told: HashMap::new(),
         };
-        let writer =
-            Writer { key: key.clone(), connection: writing, status: &status, metrics: metrics.clone(), told: HashMap::new() };
-        let reader = Reader { key, connection: reading, monitor: monitor.clone(), store, metrics };
+        let reader = Reader { key, line: reading, monitor: monitor.clone(), store, metrics };
         tokio::join!(writer.run(entries, &monitor), reader.run(&status));
     }
 }
 
-fn connection(client: &Client, answer: Duration) -> Result<ConnectionManager, RedisError> {
-    let config = ConnectionManagerConfig::new()
-        .set_response_timeout(Some(answer))
-        .set_connection_timeout(Some(ANSWER))
-        // Whoever asks tries again, in its own time.
-        .set_number_of_retries(0);
-    ConnectionManager::new_lazy_with_config(client.clone(), config)
+async fn ask<T: FromRedisValue>(line: &Line, command: Cmd) -> Result<T, RedisError> {
+    let mut commands = redis::pipe();
+    commands.add_command(command);
+    line.ask::<(T,)>(&commands).await.map(|(answer,)| answer)
 }
 
 struct Writer<'s> {
     key: String,
-    connection: ConnectionManager,
+    line: Line,
+    /// The reader's: what one of them hears of its server is true of the other's.
+    reading: Line,
     status: &'s Status,
     metrics: Arc<Metrics>,
     /// Until when others were last told that something cools.
@@ -149,6 +155,11 @@ impl Writer<'_> {
                 }
                 // That it is away, its reader tells.
                 Err(error) if is_away(&error) => {}
+                // A primary that was demoted goes on to be read from, and says nothing new.
+                Err(error) if asks_elsewhere(&error) => {
+                    self.reading.give_up();
+                    self.status.refused(&words(&error));
+                }
                 Err(error) => self.status.refused(&words(&error)),
             }
             sleep(pause).await;
@@ -163,9 +174,11 @@ impl Writer<'_> {
         let mut add = redis::cmd("XADD");
         add.arg(&self.key).arg("MAXLEN").arg("~").arg(KEPT).arg("*");
         entry.to_fields().iter().for_each(|(name, value)| _ = add.arg(*name).arg(value));
-        add.query_async::<()>(&mut self.connection).await?;
+        ask::<()>(&self.line, add).await?;
         // It is told; a key that stays is short.
-        let _ = redis::cmd("EXPIRE").arg(&self.key).arg(LIFETIME.as_secs()).query_async::<()>(&mut self.connection).await;
+        let mut expire = redis::cmd("EXPIRE");
+        expire.arg(&self.key).arg(LIFETIME.as_secs());
+        let _ = ask::<()>(&self.line, expire).await;
         Ok(())
     }
 }
@@ -175,7 +188,7 @@ type Raw = (String, Vec<Vec<u8>>);
 
 struct Reader {
     key: String,
-    connection: ConnectionManager,
+    line: Line,
     monitor: Arc<Monitor>,
     store: Arc<Store>,
     metrics: Arc<Metrics>,
@@ -197,6 +210,10 @@ impl Reader {
                         last.clone_from(id);
                         self.take(&batch);
                         sleep(BREATH).await;
+                    } else if self.is_demoted().await {
+                        // It can be read, and nobody writes to it any more. Who cannot write either says so.
+                        self.line.give_up();
+                        waits = false;
                     } else if self.is_another_stream(&last).await {
                         "0-0".clone_into(&mut last);
                         waits = false;
@@ -220,8 +237,15 @@ impl Reader {
             command.arg("BLOCK").arg(u64::try_from(BLOCK.as_millis()).unwrap_or(0));
         }
         command.arg("STREAMS").arg(&self.key).arg(last);
-        let streams: Option<Vec<(String, Vec<Raw>)>> = command.query_async(&mut self.connection).await?;
+        let streams: Option<Vec<(String, Vec<Raw>)>> = ask(&self.line, command).await?;
         Ok(streams.into_iter().flatten().flat_map(|(_, entries)| entries).collect())
+    }
+
+    /// True if the server is a replica by now: the stream goes on elsewhere. One that does not say is believed to be the primary.
+    async fn is_demoted(&self) -> bool {
+        let role: Result<Vec<redis::Value>, RedisError> = ask(&self.line, redis::cmd("ROLE")).await;
+        let word = role.ok().and_then(|role| redis::from_redis_value::<String>(role.into_iter().next()?).ok());
+        word.is_some_and(|word| word == "slave")
     }
 
     /// True if the stream has begun anew with lower ids, as that of another server whose clock is behind: nothing in it would ever come
@@ -229,7 +253,7 @@ impl Reader {
     async fn is_another_stream(&mut self, last: &str) -> bool {
         let mut command = redis::cmd("XREVRANGE");
         command.arg(&self.key).arg("+").arg("-").arg("COUNT").arg(1);
-        let newest: Result<Vec<Raw>, RedisError> = command.query_async(&mut self.connection).await;
+        let newest: Result<Vec<Raw>, RedisError> = ask(&self.line, command).await;
         newest.is_ok_and(|newest| newest.first().is_some_and(|(id, _)| number(id) < number(last)))
     }
 
@@ -259,7 +283,7 @@ fn words(error: &RedisError) -> String {
     } else if is_away(error) {
         "unreachable".to_owned()
     } else {
-        error.code().unwrap_or_else(|| error.category()).to_owned()
+        code(error).unwrap_or_else(|| error.category().to_owned())
     }
 }
 

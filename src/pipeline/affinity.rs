@@ -11,7 +11,7 @@ use crate::directory::{Lookup, Sessions};
 use crate::extract::reader::Reader;
 use crate::extract::{Facts, Found};
 use crate::feedback::token;
-use crate::resolve::matching::find_model;
+use crate::resolve::matching::{find_model, find_tenant};
 use crate::resolve::{Resolution, affinity};
 use crate::secret::Keys;
 use crate::session::{Answer, Fault, State};
@@ -60,7 +60,9 @@ impl Affinity {
     pub fn ask(&self, snapshot: &Snapshot, facts: &Facts) -> Option<Asked> {
         let sessions = self.sessions.as_ref()?;
         let key = affinity::key(snapshot, &sessions.template, facts)?;
-        Some(Asked { lookup: sessions.look_up(&key), key })
+        // Whoever it is asks in its own turn, whether or not the key names it.
+        let tenant = find_tenant(snapshot, &facts.tenant, &mut ()).ok().flatten().map(|id| snapshot.tenant(id).name.as_str());
+        Some(Asked { lookup: sessions.look_up(tenant, &key), key })
     }
 
     /// Waits for what was asked, no longer than a decision may.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use hmac::Mac;
+use tokio::sync::watch;
 
-use super::{BadSecret, follow, keyed, lines_of, read};
+use super::file::{self, Secret};
+use super::{BadSecret, keyed, lines_of, read};
 
 /// The setting, for messages.
 const FILE: &str = "admin_token_file";
@@ -40,9 +42,23 @@ impl AdminTokens {
         scheme.eq_ignore_ascii_case("bearer") && fits
     }
 
-    /// Takes over the tokens of the file whenever it changes, for as long as it is polled.
-    pub async fn follow(self, path: String) {
-        follow(FILE, path, |text| parse(text).map(|tokens| self.0.store(Arc::new(tokens)))).await;
+    /// Takes over the tokens of the file whenever it changes, for as long as it is polled; `again` has it looked at at once.
+    pub async fn follow(self, path: String, again: watch::Receiver<u64>) {
+        file::follow(self, path, again).await;
+    }
+}
+
+/// Who empties or removes the file takes every token back.
+impl Secret for AdminTokens {
+    const SETTING: &'static str = FILE;
+    const MEANWHILE: &'static str = "nobody may cool or clear clusters until it can be";
+
+    fn take(&self, text: &str) -> Result<(), BadSecret> {
+        parse(text).map(|tokens| self.0.store(Arc::new(tokens)))
+    }
+
+    fn lose(&self) {
+        self.0.store(Arc::default());
     }
 }
 
@@ -77,6 +93,18 @@ mod tests {
         ] {
             assert_eq!(tokens.allow(header), allowed, "{header}");
         }
+    }
+
+    #[test]
+    fn a_file_that_says_nothing_usable_takes_every_token_back() {
+        let tokens = AdminTokens(Arc::new(ArcSwap::from_pointee(parse("token-number-one").unwrap())));
+        assert!(tokens.take("short").is_err());
+        tokens.lose();
+        for shown in ["Bearer token-number-one", "Bearer ", "Bearer short"] {
+            assert!(!tokens.allow(shown), "{shown}");
+        }
+        tokens.take("token-number-two").unwrap();
+        assert!(tokens.allow("Bearer token-number-two"));
     }
 
     #[test]

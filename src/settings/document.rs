@@ -33,9 +33,9 @@ pub(super) static TOP: Record = Record {
         field("session", SESSION, "Which provider holds a session's state."),
         field("feedback", FEEDBACK, "What Envoy's access log tells of providers that fail."),
         field("server", SERVER, "The gRPC server."),
-        field("secret_file", Shape::Text, "A file of keys, one a line, at least 16 characters each (`openssl rand -base64 32`), shared by replicas and read again when it changes: the first one signs, all verify. Empty: a random key per process.")
+        field("secret_file", Shape::Text, "A file of keys, one a line, at least 16 characters each (`openssl rand -base64 32`), shared by replicas and read again when it changes: the first one signs, all verify. A file that is emptied or removed takes no key back: those before stay in use, and the log says so every minute. Empty: a random key per process.")
             .default("\"\""),
-        field("admin_token_file", Shape::Text, "A file of tokens, one a line, read again when it changes: cooling and clearing a cluster at `admin` then takes one of them (`authorization: Bearer …`), at every address. Empty: only a loopback address or a Unix socket allows it.")
+        field("admin_token_file", Shape::Text, "A file of tokens, one a line, at least 16 characters each, read again when it changes; emptied, removed or unusable it allows nobody: cooling and clearing a cluster at `admin` then takes one of them (`authorization: Bearer …`), at every address. Empty: only a loopback address or a Unix socket allows it.")
             .default("\"\""),
         field("tls", TLS, "Certificates for the gRPC server. Not in this version: anything but `{}` is an error. Use a Unix socket or a sidecar."),
         field("telemetry", TELEMETRY, "Logs and traces."),

@@ -3,13 +3,14 @@
 
 mod feedback;
 mod headers;
+mod server;
 mod session;
 
 use std::time::Duration;
 
 use super::document::SETTINGS;
 use super::sources::{self, Field};
-use super::{Address, CatalogSettings, Encoding, Extract, Limits, LogFormat, OnTrouble, Publish, Server, Settings, Telemetry};
+use super::{Address, CatalogSettings, Encoding, Extract, Limits, LogFormat, OnTrouble, Publish, Settings, Telemetry};
 use super::{environment, unavailable};
 use crate::diagnostic::mask::is_address;
 use crate::diagnostic::{Diagnostic, Place, acceptable};
@@ -88,30 +89,6 @@ impl<'r> Reader<'r> {
             admin_token_file: self.file("admin_token_file").or(default.admin_token_file),
             telemetry: self.telemetry(default.telemetry),
         }
-    }
-
-    fn server(&mut self, default: &Server) -> Server {
-        Server {
-            drain: self.duration("server.drain").unwrap_or(default.drain),
-            max_connections: self.integer("server.max_connections").unwrap_or(default.max_connections),
-            max_concurrent_streams: self.integer("server.max_concurrent_streams").unwrap_or(default.max_concurrent_streams),
-            max_message: self.size("server.max_message").unwrap_or(default.max_message),
-        }
-    }
-
-    /// Names alone: the port does not matter, and a pattern would let in what nobody has thought of.
-    fn admin_hosts(&mut self) -> Option<Vec<String>> {
-        let node = self.at("admin_hosts").filter(|node| matches!(node.value, Value::List(_)))?;
-        let mut names = Vec::new();
-        for item in node.items() {
-            let Some(name) = item.text() else { continue };
-            if !is_host_name(name) {
-                let message = "`admin_hosts` takes host names without a port, as in `cascade.monitoring.svc`";
-                self.found.push(Diagnostic::error("bad-value", &item.place, message));
-            }
-            names.push(name.to_owned());
-        }
-        Some(names)
     }
 
     fn catalog(&mut self, default: CatalogSettings) -> CatalogSettings {
@@ -302,8 +279,4 @@ impl<'r> Reader<'r> {
             }
         }
     }
-}
-
-fn is_host_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }

@@ -2,6 +2,7 @@
 //! from closed lists; a client cannot make a series. It knows no request, only what became of it.
 
 mod attempts;
+mod connections;
 mod labels;
 mod pairs;
 mod sessions;
@@ -21,6 +22,7 @@ use prometheus_client::registry::Registry;
 
 use self::attempts::Attempts;
 pub use self::attempts::Ignored;
+use self::connections::Connections;
 use self::labels::{Answers, ByName};
 use self::pairs::Pairs;
 pub use self::sessions::Learned;
@@ -115,8 +117,7 @@ pub struct Metrics {
     seconds: Histogram,
     in_flight: Gauge,
     abandoned: Counter,
-    connections: Gauge,
-    connections_refused: Counter,
+    connections: Connections,
     models: ByName,
     tenants: ByName,
     pairs: Pairs,
@@ -150,7 +151,18 @@ impl Default for Metrics {
 impl Metrics {
     #[must_use]
     pub fn new() -> Self {
+        Self::beside(Counter::default())
+    }
+
+    /// `log_lines_lost` is counted by the log.
+    #[must_use]
+    pub fn beside(log_lines_lost: Counter) -> Self {
         let mut registry = Registry::default();
+        registry.register(
+            "cascade_log_lines_dropped",
+            "Log lines that were lost: the reader of the log was too slow",
+            log_lines_lost,
+        );
         let reloads: Family<ResultLabel, Counter> = Family::default();
         let build: Family<BuildLabels, Gauge> = Family::default();
         build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
@@ -166,8 +178,7 @@ impl Metrics {
             seconds: Histogram::new(DECISION_BUCKETS),
             in_flight: Gauge::default(),
             abandoned: Counter::default(),
-            connections: Gauge::default(),
-            connections_refused: Counter::default(),
+            connections: Connections::register(&mut registry),
             catalog_info: Family::default(),
             reload_success: reloads.get_or_create_owned(&ResultLabel { result: "success" }),
             reload_failure: reloads.get_or_create_owned(&ResultLabel { result: "failure" }),
@@ -185,9 +196,6 @@ impl Metrics {
         r.register("cascade_decision_seconds", "Cascade's own time per decision", metrics.seconds.clone());
         r.register("cascade_streams_in_flight", "Open ext_proc streams", metrics.in_flight.clone());
         r.register("cascade_abandoned", "Streams that ended before their request was decided", metrics.abandoned.clone());
-        r.register("cascade_connections_open", "Open gRPC connections", metrics.connections.clone());
-        let refused = "gRPC connections that were closed at once: server.max_connections were open";
-        r.register("cascade_connections_refused", refused, metrics.connections_refused.clone());
         r.register("cascade_catalog_info", "The catalog in use", metrics.catalog_info.clone());
         r.register("cascade_catalog_reloads", "Loads of the catalog", reloads);
         r.register(
@@ -283,18 +291,6 @@ impl Metrics {
         self.in_flight.get()
     }
 
-    /// Counts a connection until it is dropped.
-    #[must_use]
-    pub fn connection(&self) -> ConnectionGuard {
-        self.connections.inc();
-        ConnectionGuard(self.connections.clone())
-    }
-
-    /// A connection was closed at once: too many are open.
-    pub fn connection_refused(&self) {
-        self.connections_refused.inc();
-    }
-
     /// [`Metrics::text`] with what cools at this moment: every cluster of the catalog and whether it does.
     #[must_use]
     pub fn page(&self, openmetrics: bool, clusters: &[(&str, bool)]) -> (String, &'static str) {
@@ -320,16 +316,6 @@ impl Metrics {
             out.clear();
         }
         (out, kind)
-    }
-}
-
-/// An open connection.
-#[derive(Debug)]
-pub struct ConnectionGuard(Gauge);
-
-impl Drop for ConnectionGuard {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }
 

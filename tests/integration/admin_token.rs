@@ -61,18 +61,37 @@ async fn a_token_is_asked_for_at_every_address_and_opens_it() {
 }
 
 #[tokio::test]
-async fn a_changed_file_changes_the_tokens_and_an_empty_one_none() {
+async fn a_changed_file_changes_the_tokens_and_one_that_says_nothing_takes_all_back() {
     let scene = Scene::set("127.0.0.1:0").await;
     scene.home.write("tokens", "the-token-that-comes-after\n");
     let new = Some("Bearer the-token-that-comes-after");
     eventually("the new token", async || (scene.cool(new).await.status == 200).then_some(())).await;
     assert_eq!(scene.cool(Some(&format!("Bearer {TOKEN}"))).await.status, 401);
-    scene.home.write("tokens", "");
-    eventually("a word about the empty file", async || {
-        scene.cascade.output().contains("admin_token_file cannot be used").then_some(())
-    })
-    .await;
-    assert_eq!(scene.cool(new).await.status, 200);
+    let path = scene.home.path("tokens");
+    type Act<'a> = &'a dyn Fn();
+    let acts: [(&str, Act); 4] = [
+        ("emptied", &|| scene.home.write("tokens", "")),
+        ("removed", &|| std::fs::remove_file(&path).unwrap()),
+        ("replaced by what is no token", &|| scene.home.write("tokens", "short\n")),
+        ("replaced by what never ends", &|| {
+            std::fs::remove_file(&path).unwrap();
+            assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        }),
+    ];
+    for (what, act) in acts {
+        act();
+        scene.cascade.hang_up();
+        eventually(what, async || (scene.cool(new).await.status == 401).then_some(())).await;
+        assert_eq!(scene.cool(Some("Bearer ")).await.status, 401, "{what}");
+        let said = scene.cascade.output();
+        assert!(said.contains("admin_token_file cannot be used: nobody may cool or clear clusters"), "{what}: {said}");
+        assert_eq!(scene.state().await, "cooling", "reading goes on");
+        if path.exists() {
+            std::fs::remove_file(&path).unwrap();
+        }
+        scene.home.write("tokens", "the-token-that-comes-after\n");
+        eventually("it is back", async || (scene.cool(new).await.status == 200).then_some(())).await;
+    }
 }
 
 #[tokio::test]

@@ -29,6 +29,7 @@ mod serving;
 mod sessions;
 mod settling;
 mod sharing;
+mod signals;
 mod start;
 mod streams;
 mod torture;

@@ -109,9 +109,12 @@ impl Cascade {
     }
 
     pub fn terminate(&self) {
-        // `kill` is a program on every system these tests run on; the call itself would need unsafe code.
-        let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
-        assert!(sent.success());
+        signal(&self.child, "-TERM");
+    }
+
+    /// SIGHUP: read again.
+    pub fn hang_up(&self) {
+        signal(&self.child, "-HUP");
     }
 
     /// Waits for the end and gives the exit code and the whole output.
@@ -135,6 +138,11 @@ impl Drop for Cascade {
             eprintln!("--- cascade said\n{}---", self.output());
         }
     }
+}
+
+/// `kill` is a program on every system these tests run on; the call itself would need unsafe code.
+pub fn signal(child: &Child, signal: &str) {
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
 }
 
 fn capture(stream: impl Read + Send + 'static, output: Arc<Mutex<String>>) -> JoinHandle<()> {

@@ -225,3 +225,35 @@ async fn a_stream_that_begins_anew_with_lower_ids_is_heard() {
     one.post("/clusters/b/cool?seconds=600").await;
     eventually("the other hears", async || (other.cluster("b").await["state"] == "cooling").then_some(())).await;
 }
+
+#[tokio::test]
+async fn replicas_leave_a_primary_that_was_demoted_for_the_new_one() {
+    let (old, new) = (RedisServer::start().await.unwrap(), RedisServer::start().await.unwrap());
+    let home = tempfile::tempdir().unwrap();
+    // A name that leads to the one and then to the other.
+    let lead_to = |server: &RedisServer| {
+        let (next, path) = (home.path().join("next"), home.path().join("redis.sock"));
+        std::os::unix::fs::symlink(server.url().trim_start_matches("redis+unix://"), &next).unwrap();
+        std::fs::rename(next, path).unwrap();
+    };
+    lead_to(&old);
+    let url = format!("redis+unix://{}", home.path().join("redis.sock").display());
+    let settings = [("SESSION__DIRECTORY", "redis"), ("SESSION__URL", url.as_str()), ("FEEDBACK__SHARE", "redis")];
+    let (one, two) = (Scene::set(&settings).await, Scene::set(&settings).await);
+    all_hear(&one, &[&two]).await;
+    // The connections stay open, and what is read through them stays as it was.
+    old.ask::<()>(&["REPLICAOF", "127.0.0.1", "1"]).await.unwrap();
+    lead_to(&new);
+    one.post("/clusters/c/cool?seconds=600").await;
+    two.post("/clusters/b/cool?seconds=600").await;
+    eventually("the new primary is told by both", async || {
+        (new.ask::<u64>(&["XLEN", "cascade:cooldowns"]).await.unwrap() >= 2).then_some(())
+    })
+    .await;
+    eventually("both are heard", async || {
+        let heard = (two.cluster("c").await["state"] == "cooling", one.cluster("b").await["state"] == "cooling");
+        (heard == (true, true)).then_some(())
+    })
+    .await;
+    shares(&one, "ok").await;
+}

@@ -54,9 +54,10 @@ impl Following {
         (&mut self.first).await.unwrap_or(First::Away)
     }
 
-    /// Has the source read again now, as on SIGHUP.
-    pub fn read_again(&self) {
-        self.seen.wake();
+    /// Called, it has the source read again now, as on SIGHUP.
+    pub fn read_again(&self) -> impl Fn() + Send + use<> {
+        let seen = self.seen.clone();
+        move || seen.wake()
     }
 
     /// Resolves if the thread ends, which it must not.

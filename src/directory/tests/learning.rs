@@ -6,9 +6,9 @@ use crate::session::{Placement, parse};
 
 const TTL: Duration = Duration::from_secs(1000);
 
-fn at(cluster: &str) -> Served {
+pub(super) fn at(cluster: &str) -> Served {
     let names = vec![format!("group of {cluster}"), cluster.to_owned()];
-    Served { cluster: cluster.to_owned(), endpoint: Some("10.0.0.1:80".to_owned()), names }
+    Served { tenant: None, cluster: cluster.to_owned(), endpoint: Some("10.0.0.1:80".to_owned()), names }
 }
 
 /// `session.learn` with this directory.
@@ -22,7 +22,16 @@ fn template(text: &str) -> Template {
 }
 
 fn in_redis(server: &RedisServer, ttl: Duration) -> Sessions {
-    open(settings::Directory::Redis { url: server.url(), key: template("{session}") }, ttl)
+    in_redis_at(&server.url(), ttl)
+}
+
+pub(super) fn in_redis_at(url: &str, ttl: Duration) -> Sessions {
+    open(settings::Directory::Redis { url: url.to_owned(), key: template("{session}") }, ttl)
+}
+
+/// Nothing is being written.
+pub(super) fn is_idle(sessions: &Sessions) -> bool {
+    sessions.learning.as_ref().unwrap().is_idle()
 }
 
 fn in_memory(ttl: Duration) -> Sessions {
@@ -31,7 +40,7 @@ fn in_memory(ttl: Duration) -> Sessions {
 
 /// Where the session lives now, and the endpoint there.
 async fn home(sessions: &Sessions, key: &str) -> Option<String> {
-    let placement = match sessions.look_up(key).answer().await {
+    let placement = match sessions.look_up(None, key).answer().await {
         Answer::Placed(placement) => Some(placement),
         _ => sessions.learned(key),
     };
@@ -166,7 +175,7 @@ async fn somebody_elses_word_in_redis_stays_and_is_taken_over() {
         assert!(page.contains(&line), "{line}{page}");
     }
     assert!(get("elsewhere").await.contains("learned") && get("empty").await.contains("learned"));
-    assert_eq!(sessions.look_up("kept").answer().await, parse(word.as_bytes()), "we remember theirs");
+    assert_eq!(sessions.look_up(None, "kept").answer().await, parse(word.as_bytes()), "we remember theirs");
     assert_eq!(sessions.status()["learned"]["failures_since"], 0, "the last write went well");
 }
 
@@ -175,7 +184,6 @@ async fn a_replica_with_an_old_copy_takes_over_where_the_session_has_moved_to() 
     let server = RedisServer::start().await.unwrap();
     let ttl = Duration::from_secs(6);
     let (here, there) = (in_redis(&server, ttl), in_redis(&server, ttl));
-    let is_idle = |sessions: &Sessions| sessions.learning.as_ref().unwrap().is_idle();
     here.learn("s", at("a"));
     until("it is written", async || server.ask::<bool>(&["EXISTS", "s"]).await.unwrap()).await;
     assert_eq!(home(&there, "s").await.as_deref(), Some("a"));
@@ -239,15 +247,15 @@ async fn a_lookup_that_lands_late_does_not_undo_what_was_learned_meanwhile() {
     let (key, settings) = (format!("{url}/s"), Session { ttl: TTL, ..settings() });
     let memory = memory(&settings);
     let cached = Cached::new(Arc::new(Http::new(PATIENCE).unwrap()), Arc::clone(&memory), &settings, Arc::new(Metrics::new()));
-    let waiting = [cached.look_up(&key), cached.look_up(&key)];
+    let waiting = [cached.look_up(None, &key), cached.look_up(None, &key)];
     web.is_asked(1).await;
     Learning::new(memory, TTL, Arc::new(Metrics::new())).learn(&key, at("a"));
-    assert!(matches!(cached.look_up(&key), Lookup::Ready(Answer::Placed(_))), "at once");
+    assert!(matches!(cached.look_up(None, &key), Lookup::Ready(Answer::Placed(_))), "at once");
     web.release();
     for answer in futures_util::future::join_all(waiting.map(Lookup::answer)).await {
         assert!(matches!(answer, Answer::Placed(_)), "those who waited hear the news too: {answer:?}");
     }
-    assert!(matches!(cached.look_up(&key), Lookup::Ready(Answer::Placed(_))));
+    assert!(matches!(cached.look_up(None, &key), Lookup::Ready(Answer::Placed(_))));
     assert_eq!(web.asked(), 1);
 }
 

@@ -8,7 +8,7 @@ use crate::session::parse;
 const ANSWER: &str = r#"{"selected_backend":"openai_eu","selected_endpoint":"10.0.0.1:80","endpoint_metadata":{"p":"1"}}"#;
 
 async fn ask(directory: &dyn Directory, key: &str) -> Answer {
-    tokio::time::timeout(PATIENCE, directory.look_up(key).answer()).await.expect("a directory answers")
+    tokio::time::timeout(PATIENCE, directory.look_up(None, key).answer()).await.expect("a directory answers")
 }
 
 /// `known` holds [`ANSWER`], `empty` holds `{}`, `unknown` nothing.
@@ -19,7 +19,7 @@ async fn keeps_the_contract(directory: &dyn Directory, known: &str, empty: &str,
         assert_eq!(ask(directory, empty).await, Answer::Unknown);
     }
     // Dropping a question harms nobody else's.
-    drop(directory.look_up(known));
+    drop(directory.look_up(None, known));
     let all = futures_util::future::join_all((0..100).map(|_| ask(directory, known))).await;
     assert!(all.iter().all(|answer| *answer == parse(ANSWER.as_bytes())));
 }
@@ -34,8 +34,8 @@ async fn survives_garbage(directory: &dyn Directory, garbage: &str) {
 #[tokio::test]
 async fn memory_keeps_the_contract() {
     let memory = Memory::new(100, PATIENCE, PATIENCE);
-    memory.put("known", &parse(ANSWER.as_bytes()));
-    memory.put("away", &Answer::Unavailable(Fault::Timeout));
+    memory.put(None, "known", &parse(ANSWER.as_bytes()));
+    memory.put(None, "away", &Answer::Unavailable(Fault::Timeout));
     keeps_the_contract(&memory, "known", "empty", "unknown").await;
     assert_eq!(ask(&memory, "away").await, Answer::Unknown, "that nobody answered is not remembered");
 }
@@ -111,9 +111,9 @@ async fn answers_with_much_metadata_count_as_several() {
     let many: serde_json::Map<String, Value> = (0..4000).map(|key| (format!("k{key}"), json!({}))).collect();
     let large = parse(json!({"endpoint_metadata": many}).to_string().as_bytes());
     assert!(matches!(large, Answer::Placed(_)));
-    (0..1000).for_each(|session| memory.put(&format!("large {session}"), &large));
+    (0..1000).for_each(|session| memory.put(None, &format!("large {session}"), &large));
     assert!(memory.len() < 10, "{} large ones", memory.len());
-    (0..1000).for_each(|session| memory.put(&format!("usual {session}"), &parse(ANSWER.as_bytes())));
+    (0..1000).for_each(|session| memory.put(None, &format!("usual {session}"), &parse(ANSWER.as_bytes())));
     assert!((500..=1000).contains(&memory.len()), "{} usual ones", memory.len());
 }
 
@@ -134,7 +134,7 @@ async fn a_connection_that_redis_has_closed_costs_no_answer() {
     server.ask::<()>(&["SET", "s", r#"{"selected_backend":"b"}"#]).await.unwrap();
     let redis = Redis::new(&server.url(), PATIENCE, PATIENCE).unwrap();
     for _ in 0..5 {
-        assert!(matches!(redis.look_up("s").answer().await, Answer::Placed(_)));
+        assert!(matches!(redis.look_up(None, "s").answer().await, Answer::Placed(_)));
         server.ask::<u64>(&["CLIENT", "KILL", "TYPE", "normal"]).await.unwrap();
     }
 }
