@@ -138,7 +138,7 @@ fn paths_name_their_model_where_the_page_says_with_and_without_a_prefix() {
 #[test]
 fn refusals_have_the_status_that_the_page_says() {
     let rows = table("What each finding leads to", "finding");
-    assert_eq!(rows.len(), 7);
+    assert_eq!(rows.len(), 8);
     for row in rows {
         let reason = Reason::parse(row[0].trim_matches('`')).unwrap();
         assert!(reason.can_reject(), "{row:?}");

@@ -46,6 +46,8 @@ pub enum Trouble {
     DuplicateKey,
     ModeTooLate,
     Deadline,
+    /// There was no room for the body.
+    Overloaded,
     Internal,
 }
 
@@ -59,6 +61,7 @@ impl Trouble {
             Self::DuplicateKey => "duplicate_key",
             Self::ModeTooLate => "mode_too_late",
             Self::Deadline => "deadline",
+            Self::Overloaded => "overloaded",
             Self::Internal => "internal",
         }
     }
@@ -98,9 +101,10 @@ pub struct Facts {
 
 /// How far one slice of reading came. A slice is little work whatever the bytes are, so that whoever reads can do something else
 /// between two of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Slice {
     /// All bytes are read, and nothing is left to be done for them.
+    #[default]
     Whole,
     /// This many bytes are read, maybe none: there is more to do, with the rest of them.
     Part(usize),

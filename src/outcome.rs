@@ -100,6 +100,8 @@ reasons! {
     Deadline "deadline" 503,
     /// Nothing of the chain is left: drained, weight 0, or not served.
     NoClusterLeft "no_cluster_left" 503,
+    /// The bodies that are held at this moment leave no room for this one.
+    Overloaded "overloaded" 503,
     /// A fault of our own.
     Internal "internal" 503,
     /// The tenant is on trial: the chain is computed and not sent.
@@ -143,6 +145,7 @@ impl Reason {
                 | Self::ModeTooLate
                 | Self::Deadline
                 | Self::NoClusterLeft
+                | Self::Overloaded
                 | Self::Internal
                 | Self::Shadow
         )

@@ -4,6 +4,7 @@
 pub mod affinity;
 pub mod attempt;
 mod caution;
+pub mod held;
 mod judgement;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use self::affinity::Affinity;
 use self::caution::Cautions;
+use self::held::Account;
 pub use self::judgement::Judgement;
 use crate::catalog::store::Store;
 use crate::explain::Rules;
@@ -39,6 +41,8 @@ pub struct Pipeline {
     /// Overrides carry what the access log has to bring back.
     feedback: bool,
     body_wait: Duration,
+    /// What all streams hold of bodies.
+    held: Arc<Account>,
     /// Decision ids: a random start, then counted.
     next_id: AtomicU64,
     warned_too_late: AtomicBool,
@@ -59,6 +63,7 @@ impl Pipeline {
         // Without randomness ids may repeat after a restart; nothing but log reading depends on them.
         let _ = getrandom::fill(&mut seed);
         Self {
+            held: Account::new(settings.limits.held_bodies, Arc::clone(&metrics)),
             store,
             metrics,
             keys,
@@ -79,6 +84,12 @@ impl Pipeline {
     #[must_use]
     pub fn body_wait(&self) -> Duration {
         self.body_wait
+    }
+
+    /// What all streams hold of bodies.
+    #[must_use]
+    pub fn held(&self) -> &Arc<Account> {
+        &self.held
     }
 
     /// Starts a stream: from here on it sees one snapshot of the catalog, whatever is loaded meanwhile.

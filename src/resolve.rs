@@ -189,6 +189,7 @@ impl<'a, T: Trace> Judge<'a, T> {
             Trouble::TooLarge => (Verdict::Unjudged(Reason::BodyTooLarge), "the body goes over limits.max_body"),
             Trouble::ModeTooLate => (Verdict::Unjudged(Reason::ModeTooLate), "Envoy's STREAMED mode shows the body too late"),
             Trouble::Deadline => (Verdict::Unjudged(Reason::Deadline), "limits.body_wait is over"),
+            Trouble::Overloaded => (Verdict::Unjudged(Reason::Overloaded), "no room for the body: limits.held_bodies"),
             Trouble::Internal => (Verdict::Unjudged(Reason::Internal), "a fault of our own"),
         };
         self.trace.consider(|| Considered::new("body", None, detail));

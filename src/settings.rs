@@ -158,6 +158,8 @@ pub struct Limits {
     /// Nesting of JSON.
     pub max_depth: usize,
     pub session_scan: u64,
+    /// What all streams together hold of bodies, in bytes.
+    pub held_bodies: u64,
     pub body_wait: Duration,
     pub decision_deadline: Duration,
 }
@@ -294,6 +296,7 @@ impl Default for Limits {
             max_codings: 1,
             max_depth: 128,
             session_scan: 64 * 1024,
+            held_bodies: 256 * MIB,
             body_wait: Duration::from_secs(30),
             decision_deadline: Duration::from_millis(150),
         }

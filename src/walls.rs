@@ -54,6 +54,7 @@ const WALLS: &[(&str, &[&str])] = &[
     ("extproc/exchange", &["encode", "proto"]),
     ("extproc/codec", &["encode", "proto"]),
     ("extproc/intake", &["extract", "proto"]),
+    ("extproc/arriving", &["pipeline"]),
     ("extproc/service", &["encode", "pipeline", "proto"]),
     ("extproc/upstream", &["encode", "extract", "pipeline", "proto"]),
     ("extproc", &[]),

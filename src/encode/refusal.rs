@@ -52,6 +52,7 @@ fn message(reason: Reason, requested: &Found<String>) -> String {
         Reason::NoClusterAllowed => format!("{model} has no provider that this tenant may use."),
         Reason::NoClusterLeft => format!("{model} has no provider at the moment."),
         Reason::SessionUnavailable => "The session's provider cannot be looked up at the moment.".to_owned(),
+        Reason::Overloaded => "There is no room for the request body at the moment.".to_owned(),
         Reason::ModeTooLate | Reason::Deadline | Reason::Internal => "The request could not be routed in time.".to_owned(),
         Reason::TenantChain | Reason::TenantDefaultChain | Reason::ModelChain | Reason::DefaultChain | Reason::Shadow => {
             "The request was refused.".to_owned()

@@ -204,6 +204,12 @@ impl Exchange {
         self.state == State::Closed
     }
 
+    /// True once the request is on its way.
+    #[must_use]
+    pub fn is_decided(&self) -> bool {
+        self.state == State::Pass
+    }
+
     /// True if a decision is still due.
     #[must_use]
     pub fn is_undecided(&self) -> bool {
@@ -228,6 +234,48 @@ impl Exchange {
                 self.decide(Kind::RequestBody)
             }
             State::Start | State::Deciding(_) | State::DecidingLate | State::Pass | State::Closed => Step::default(),
+        }
+    }
+
+    /// There is no room for more of the body. What is held in FULL_DUPLEX_STREAMED has to go back all the same; a body that Envoy keeps
+    /// can be dropped, also in the middle of its message.
+    pub fn on_overload(&mut self, intake: &mut impl Intake) -> Step {
+        let unread = self.unread.take();
+        let step = match self.state {
+            State::AwaitBody => {
+                intake.cut(Cut::Overloaded);
+                self.decide(Kind::RequestBody)
+            }
+            State::Hold => {
+                if let Some(unread) = unread {
+                    self.hold(unread.body);
+                }
+                intake.cut(Cut::Overloaded);
+                self.decide(Kind::RequestHeaders)
+            }
+            State::Start | State::Deciding(_) | State::DecidingLate | State::Pass | State::Closed => {
+                self.unread = unread;
+                return Step { next: if self.unread.is_some() { Next::ReadOn } else { Next::Message }, ..Step::default() };
+            }
+        };
+        self.heard(step)
+    }
+
+    /// How many bytes of the body are kept here, with what keeping each piece costs.
+    #[must_use]
+    pub fn kept(&self) -> u64 {
+        self.held.size() + self.unread.as_ref().map_or(0, |unread| unread.body.body.len() as u64)
+    }
+
+    /// True while a message may be dropped before it is whole.
+    #[must_use]
+    pub fn awaits_whole_body(&self) -> bool {
+        self.state == State::AwaitBody
+    }
+
+    fn hold(&mut self, body: HttpBody) {
+        if !self.silent {
+            self.held.push(body);
         }
     }
 

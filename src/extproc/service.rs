@@ -16,12 +16,14 @@ use tonic::server::{Grpc, NamedService, StreamingService};
 use tonic::{Code, Request, Response, Status, Streaming};
 use tower::Service;
 
+use super::arriving::Arriving;
 use super::codec::ExtProcCodec;
 use super::exchange::{Cut, Exchange, Next, Step};
 use super::pace::Pace;
 use super::upstream::{self, Upstream};
 use crate::encode::reply::{Answer, Reply};
 use crate::pipeline::attempt::Attempt;
+use crate::pipeline::held::{Holder, Holding};
 use crate::pipeline::{Judgement, Pipeline};
 use crate::proto::ProcessingRequest;
 
@@ -29,6 +31,8 @@ use crate::proto::ProcessingRequest;
 pub const SERVICE: &str = "envoy.service.ext_proc.v3.ExternalProcessor";
 /// Says which of Envoy's two filters a stream comes from; absent for the one that asks for decisions.
 const ROLE_HEADER: &str = "x-cascade-role";
+/// What the first message of a stream may take where there is no room: headers, attributes and metadata, in bytes.
+const LARGEST_HEAD: u64 = 1024 * 1024;
 const PROCESS: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
 
 /// `envoy.service.ext_proc.v3.ExternalProcessor`.
@@ -73,6 +77,9 @@ where
         }
         let mut grpc = Grpc::new(ExtProcCodec).apply_max_message_size_config(Some(self.max_message), Some(self.max_message));
         let method = Process(Arc::clone(&self.pipeline));
+        let holding = self.pipeline.held().open();
+        let mut request = request.map(|body| Arriving::new(body, Arc::clone(&holding)));
+        request.extensions_mut().insert(holding);
         Box::pin(async move { Ok(grpc.streaming(method, request).await) })
     }
 }
@@ -84,15 +91,19 @@ impl StreamingService<ProcessingRequest> for Process {
     type ResponseStream = Replies;
     type Future = std::future::Ready<Result<Response<Replies>, Status>>;
 
-    fn call(&mut self, request: Request<Streaming<ProcessingRequest>>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Streaming<ProcessingRequest>>) -> Self::Future {
+        let holding = request.extensions_mut().remove().unwrap_or_else(|| self.0.held().open());
         if request.metadata().get(ROLE_HEADER).is_some_and(|role| role == upstream::ROLE) {
-            return std::future::ready(Ok(Response::new(attempt(self.0.attempt(), request.into_inner()))));
+            return std::future::ready(Ok(Response::new(attempt(self.0.attempt(), holding, request.into_inner()))));
         }
         let conversation = Conversation {
             messages: request.into_inner(),
             exchange: Exchange::default(),
             judgement: self.0.begin(),
             replies: VecDeque::new(),
+            holding,
+            queued: 0,
+            is_cut: false,
             body_deadline: Instant::now() + self.0.body_wait(),
         };
         let replies = unfold(conversation, |mut conversation| async {
@@ -104,16 +115,26 @@ impl StreamingService<ProcessingRequest> for Process {
 }
 
 /// The stream of an attempt: nothing is awaited but Envoy.
-fn attempt(attempt: Attempt, messages: Streaming<ProcessingRequest>) -> Replies {
-    let state = (Upstream::new(attempt), messages, VecDeque::new());
-    Box::pin(unfold(state, |(mut upstream, mut messages, mut replies)| async {
+fn attempt(attempt: Attempt, holding: Arc<Holding>, messages: Streaming<ProcessingRequest>) -> Replies {
+    // Whose attempt it is was judged before, and there is nobody to refuse.
+    holding.belongs_to(Holder::Everybody);
+    let state = (Upstream::new(attempt), messages, VecDeque::new(), holding);
+    Box::pin(unfold(state, |(mut upstream, mut messages, mut replies, holding)| async {
         loop {
             if let Some(reply) = replies.pop_front() {
-                return Some((Ok(reply), (upstream, messages, replies)));
+                return Some((Ok(reply), (upstream, messages, replies, holding)));
             }
             match messages.message().await {
-                Ok(Some(message)) => replies.extend(upstream.on(&message)),
-                // A reset by Envoy ends the attempt; there is nobody to tell.
+                Ok(Some(message)) => {
+                    replies.extend(upstream.on(message));
+                    let mut pace = Pace::start();
+                    while upstream.reads_on() {
+                        pace.breathe().await;
+                        replies.extend(upstream.read_on());
+                    }
+                    holding.keep(0);
+                }
+                // A reset by Envoy ends the attempt; there is nobody to tell. Where there is no room for its body it goes on as it is.
                 Ok(None) | Err(_) => return None,
             }
         }
@@ -125,6 +146,11 @@ struct Conversation {
     exchange: Exchange,
     judgement: Judgement,
     replies: VecDeque<Reply>,
+    /// What this stream holds, as the process counts it, and how much of that is in `replies`.
+    holding: Arc<Holding>,
+    queued: u64,
+    /// Envoy's messages have broken off, and what is still to be sent is all there is.
+    is_cut: bool,
     body_deadline: Instant,
 }
 
@@ -133,15 +159,20 @@ impl Conversation {
     async fn next(&mut self) -> Option<Result<Reply, Status>> {
         loop {
             if let Some(reply) = self.replies.pop_front() {
+                self.queued = self.queued.saturating_sub(reply.room() as u64);
                 return Some(Ok(reply));
             }
-            if self.exchange.is_closed() {
+            if self.exchange.is_closed() || self.is_cut {
                 return None;
             }
             let step = match self.receive().await {
                 Received::Message(message) => self.exchange.on(*message, &mut self.judgement),
                 Received::TooSlow => self.exchange.on_body_wait(&mut self.judgement),
                 Received::End => return None,
+                Received::Overloaded => {
+                    self.is_cut = true;
+                    self.exchange.on_overload(&mut self.judgement)
+                }
                 Received::Broken(status) => match self.refuse_broken(&status).await {
                     true => continue,
                     false => return Some(Err(status)),
@@ -155,7 +186,12 @@ impl Conversation {
     async fn follow(&mut self, mut step: Step) {
         let mut pace = Pace::start();
         loop {
-            self.replies.extend(step.replies);
+            self.send(step.replies);
+            // Where a decision is due anyway, what is held goes with it.
+            if !self.has_room() && step.next != Next::Decide {
+                step = self.exchange.on_overload(&mut self.judgement);
+                self.send(step.replies);
+            }
             match step.next {
                 Next::Message => return,
                 Next::ReadOn => {
@@ -164,10 +200,37 @@ impl Conversation {
                 }
                 Next::Decide => {
                     let answer = self.judgement.decide().await;
-                    self.replies.extend(self.exchange.answer(&answer));
+                    let replies = self.exchange.answer(&answer);
+                    self.send(replies);
+                    self.has_room();
                     return;
                 }
             }
+        }
+    }
+
+    fn send(&mut self, replies: Vec<Reply>) {
+        self.queued += replies.iter().map(|reply| reply.room() as u64).sum::<u64>();
+        self.replies.extend(replies);
+    }
+
+    /// Counts what the stream holds between two messages. False: it has become more, and there is no room for it.
+    fn has_room(&self) -> bool {
+        self.holding.keep(self.exchange.kept() + self.judgement.memory() + self.queued)
+    }
+
+    /// How much of the next message may come though there is no room: all of it where what is under way has to go back, nothing where
+    /// Envoy keeps the body itself, and of a first message what a head may take.
+    fn prepare_for_more(&self) {
+        if self.exchange.awaits_whole_body() {
+            self.holding.be_patient(0);
+        } else if self.exchange.is_undecided() || self.exchange.is_decided() {
+            self.holding.be_patient(u64::MAX);
+        } else {
+            self.holding.be_patient(LARGEST_HEAD);
+        }
+        if self.exchange.is_undecided() && self.holding.is_unknown() {
+            self.holding.belongs_to(self.judgement.holder());
         }
     }
 
@@ -175,7 +238,7 @@ impl Conversation {
     /// refused before. True if there is something to send.
     async fn refuse_broken(&mut self, status: &Status) -> bool {
         let why = match status.code() {
-            Code::OutOfRange => Cut::TooLarge,
+            Code::OutOfRange | Code::ResourceExhausted => Cut::TooLarge,
             Code::Internal => Cut::Broken,
             // Envoy has gone: nobody is there to be told.
             _ => return false,
@@ -192,6 +255,7 @@ impl Conversation {
     }
 
     async fn receive(&mut self) -> Received {
+        self.prepare_for_more();
         let message = self.messages.message();
         let received = if self.exchange.waits_for_client() {
             match timeout_at(self.body_deadline, message).await {
@@ -204,6 +268,7 @@ impl Conversation {
         match received {
             Ok(Some(message)) => Received::Message(Box::new(message)),
             Ok(None) => Received::End,
+            Err(status) if status.code() == Code::ResourceExhausted && self.exchange.is_undecided() => Received::Overloaded,
             Err(status) => {
                 // A reset by Envoy (its client went away) is everyday business; the message holds no content of the request.
                 tracing::debug!(event = "stream_broken", code = ?status.code(), detail = status.message());
@@ -217,5 +282,7 @@ enum Received {
     Message(Box<ProcessingRequest>),
     TooSlow,
     End,
+    /// There is no room for the message that is under way.
+    Overloaded,
     Broken(Status),
 }

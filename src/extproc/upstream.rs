@@ -5,7 +5,7 @@ use crate::encode::attempt as written;
 use crate::encode::piece::pieces;
 use crate::encode::reply::{self, Kind, Reply};
 use crate::extproc::intake::EnvoyHead;
-use crate::extract::head;
+use crate::extract::{Slice, head};
 use crate::pipeline::attempt::{Attempt, Body, Plan};
 use crate::proto::{BodyMode, HttpBody, ProcessingRequest, Request};
 
@@ -20,20 +20,48 @@ pub struct Upstream {
     response_mode: BodyMode,
     /// The head said that the body decides.
     reads_body: bool,
+    /// The body, of which this many bytes are read.
+    unread: Option<(HttpBody, usize)>,
 }
 
 impl Upstream {
     #[must_use]
     pub fn new(attempt: Attempt) -> Self {
-        Self { attempt, mode: BodyMode::Buffered, response_mode: BodyMode::None, reads_body: false }
+        Self { attempt, mode: BodyMode::Buffered, response_mode: BodyMode::None, reads_body: false, unread: None }
     }
 
     /// Takes the next message.
-    pub fn on(&mut self, message: &ProcessingRequest) -> Vec<Reply> {
+    pub fn on(&mut self, mut message: ProcessingRequest) -> Vec<Reply> {
         if let Some(config) = &message.protocol_config {
             self.mode = BodyMode::from_number(config.request_body_mode);
             self.response_mode = BodyMode::from_number(config.response_body_mode);
         }
+        if let Some(Request::RequestBody(body)) = &mut message.request
+            && !message.observability_mode
+        {
+            return self.on_body(std::mem::take(body));
+        }
+        self.on_other(&message)
+    }
+
+    /// True while the body is not read to its end: [`Upstream::read_on`] goes on, and no other message may come before.
+    #[must_use]
+    pub fn reads_on(&self) -> bool {
+        self.unread.is_some()
+    }
+
+    /// Reads one more slice of the body.
+    pub fn read_on(&mut self) -> Vec<Reply> {
+        let Some((body, read)) = self.unread.take() else { return Vec::new() };
+        if let Slice::Part(length) = self.attempt.read(body.body.get(read..).unwrap_or_default()) {
+            self.unread = Some((body, read + length));
+            return Vec::new();
+        }
+        let change = self.attempt.change(&body.body);
+        vec![written::body(&body.body, change.edit.as_ref(), &change.set)]
+    }
+
+    fn on_other(&mut self, message: &ProcessingRequest) -> Vec<Reply> {
         if message.observability_mode {
             return Vec::new();
         }
@@ -49,7 +77,8 @@ impl Upstream {
                 self.reads_body = reads_body;
                 vec![written::head(&set, reads_body)]
             }
-            Some(Request::RequestBody(body)) => self.on_body(body),
+            // Read before, unless nobody wants an answer.
+            Some(Request::RequestBody(_)) => Vec::new(),
             Some(Request::RequestTrailers(_)) => vec![reply::unchanged(Kind::RequestTrailers)],
             Some(Request::ResponseHeaders(_)) => vec![reply::unchanged(Kind::ResponseHeaders)],
             Some(Request::ResponseBody(body)) if self.response_mode == BodyMode::FullDuplexStreamed => {
@@ -60,16 +89,15 @@ impl Upstream {
         }
     }
 
-    fn on_body(&mut self, body: &HttpBody) -> Vec<Reply> {
+    fn on_body(&mut self, body: HttpBody) -> Vec<Reply> {
         if self.mode == BodyMode::FullDuplexStreamed {
-            return pieces(Kind::RequestBody, body.body.clone(), body.end_of_stream);
+            return pieces(Kind::RequestBody, body.body, body.end_of_stream);
         }
         let reads = std::mem::take(&mut self.reads_body);
         if !reads {
             return vec![reply::unchanged(Kind::RequestBody)];
         }
-        self.attempt.read(&body.body);
-        let change = self.attempt.change(&body.body);
-        vec![written::body(&body.body, change.edit.as_ref(), &change.set)]
+        self.unread = Some((body, 0));
+        self.read_on()
     }
 }

@@ -175,12 +175,12 @@ impl Reader {
         self.fail(trouble);
     }
 
-    /// The rest of the body goes to the provider unseen (BUFFERED_PARTIAL): a second model may be in it.
-    pub fn truncate(&mut self) {
+    /// The rest of the body goes to the provider unseen (BUFFERED_PARTIAL, or no room for it): a second model may be in it.
+    pub fn truncate(&mut self, trouble: Trouble) {
         if !self.needs_no_body() && !self.reads_for_the_session_alone() {
-            self.note_doubt(Trouble::TooLarge);
+            self.note_doubt(trouble.clone());
         }
-        self.cut(Trouble::TooLarge);
+        self.cut(trouble);
     }
 
     /// The same where whoever asks can be told of nothing but a refusal: everything that is missing is trouble.
@@ -238,6 +238,15 @@ impl Reader {
             Err(Failure::Malformed(why)) => self.trouble = Some(Trouble::Malformed(why)),
             Err(Failure::TooLarge) => self.trouble = Some(Trouble::TooLarge),
             Ok(()) => {}
+        }
+    }
+
+    /// How much memory the decoders of the body take, in bytes.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        match &self.body {
+            Body::Read(decoder) => decoder.memory(),
+            Body::Ignored | Body::Unreadable(_) => 0,
         }
     }
 

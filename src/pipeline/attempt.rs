@@ -14,10 +14,10 @@ use self::naming::Naming;
 use super::Pipeline;
 use crate::encode::attempt::Edit;
 use crate::extproc::intake::EnvoyHead;
-use crate::extract::Found;
-use crate::extract::head::{self, Head};
+use crate::extract::head::Head;
 use crate::extract::place::{InBody, InHead, Style};
 use crate::extract::reader::{Needs, Reader};
+use crate::extract::{Found, Slice, encoding};
 use crate::proto::ProcessingRequest;
 use crate::telemetry::StreamGuard;
 
@@ -123,13 +123,9 @@ impl Attempt {
         self.guarded(|this| this.plan(message, body))
     }
 
-    /// Reads the next bytes of the body.
-    pub fn read(&mut self, bytes: &[u8]) {
-        self.guarded(|this| {
-            if let Some(reader) = &mut this.reader {
-                reader.push(bytes);
-            }
-        });
+    /// Reads one slice of the next bytes of the body.
+    pub fn read(&mut self, bytes: &[u8]) -> Slice {
+        self.guarded(|this| this.reader.as_mut().map_or(Slice::Whole, |reader| reader.take(bytes)))
     }
 
     /// The body, all of which has been read, as this cluster shall have it.
@@ -163,11 +159,7 @@ impl Attempt {
         let mut reader = Reader::new(&sent, &pipeline.renaming, Needs::default(), &pipeline.rules.limits);
         let sources = pipeline.renaming.model.iter().enumerate();
         self.in_head = sources.filter_map(|(index, source)| Some((index, InHead::of(&sent, source)?))).next();
-        let is_plain = match head::header(&sent, "content-encoding") {
-            Found::Value(encoding) => encoding.eq_ignore_ascii_case("identity"),
-            Found::Nothing => true,
-            Found::Unusable => false,
-        };
+        let is_plain = encoding::named(&sent).is_some_and(|encoding| encoding::is_plain(&encoding));
         let mut renamed = None;
         let mut reads_body = false;
         let is_foreign = self.naming.is_foreign();

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::Pipeline;
 use super::affinity::Asked;
+use super::held::Holder;
 use crate::catalog::snapshot::Snapshot;
 use crate::encode::reply::Answer;
 use crate::encode::{self, Decision};
@@ -21,6 +22,7 @@ use crate::feedback::token::Token;
 use crate::health::Seen;
 use crate::outcome::{HealthEffect, Outcome, Reason};
 use crate::proto::{ProcessingRequest, Request};
+use crate::resolve::matching::find_tenant;
 use crate::resolve::{self, Resolution};
 use crate::session::State;
 use crate::telemetry::{DecisionEvent, StreamGuard, TenantLabel};
@@ -70,6 +72,24 @@ impl Judgement {
             guard: pipeline.metrics.stream(),
             pipeline,
         }
+    }
+
+    /// Whose bytes the stream holds, as far as its head says it.
+    #[must_use]
+    pub fn holder(&self) -> Holder {
+        let Some(snapshot) = self.snapshot.as_ref() else { return Holder::Unknown };
+        if snapshot.tenants.is_empty() {
+            return Holder::Everybody;
+        }
+        let claim = self.reader.as_ref().map(|reader| reader.facts().0.tenant).unwrap_or_default();
+        let tenant = find_tenant(snapshot, &claim, &mut ()).ok().flatten();
+        tenant.map_or(Holder::Unknown, |id| Holder::Tenant(snapshot.tenant(id).name.to_string()))
+    }
+
+    /// How much memory reading the body takes beside the body itself, in bytes.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        self.reader.as_ref().map_or(0, Reader::memory)
     }
 
     /// Decides with what has been read. The only await of a decision: for the session directory, until `decision_deadline`.
@@ -266,7 +286,7 @@ impl Intake for Judgement {
     fn cut(&mut self, why: Cut) {
         let Some(reader) = &mut self.reader else { return };
         match why {
-            Cut::TooLarge => reader.truncate(),
+            Cut::TooLarge | Cut::Overloaded => reader.truncate(trouble(why)),
             Cut::ModeTooLate | Cut::Deadline | Cut::Broken => reader.cut(trouble(why)),
         }
     }
@@ -300,5 +320,6 @@ const fn trouble(why: Cut) -> Trouble {
         Cut::TooLarge => Trouble::TooLarge,
         Cut::Deadline => Trouble::Deadline,
         Cut::Broken => Trouble::Internal,
+        Cut::Overloaded => Trouble::Overloaded,
     }
 }

@@ -157,6 +157,8 @@ const LIMITS: Shape = Shape::Record(&Record {
         field("max_depth", Shape::Integer(1, 1024), "How deep JSON may be nested.").default("128"),
         field("session_scan", Shape::Size, "How far a body is read for the session once the model is known.")
             .default("\"64KiB\""),
+        field("held_bodies", Shape::Size, "What all requests together may hold of bodies at a time; one tenant a quarter of it at most, and so all whose tenant is not known. Beyond it a body is `overloaded`.")
+            .default("\"256MiB\""),
         field("body_wait", Shape::Duration, "How long the client's bytes are awaited.").default("\"30s\""),
         field("decision_deadline", Shape::Duration, "How long a decision may take once all its bytes are there: 1m at most.")
             .default("\"150ms\""),

@@ -188,6 +188,7 @@ impl<'r> Reader<'r> {
             max_codings: self.integer("limits.max_codings").unwrap_or(default.max_codings),
             max_depth: self.integer("limits.max_depth").unwrap_or(default.max_depth),
             session_scan: self.size("limits.session_scan").unwrap_or(default.session_scan),
+            held_bodies: self.size("limits.held_bodies").unwrap_or(default.held_bodies),
             body_wait: self.time("limits.body_wait", Duration::MAX).unwrap_or(default.body_wait),
             decision_deadline: self.time("limits.decision_deadline", LONGEST_WAIT).unwrap_or(default.decision_deadline),
         };

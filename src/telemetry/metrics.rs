@@ -116,6 +116,7 @@ pub struct Metrics {
     sharing: Sharing,
     seconds: Histogram,
     in_flight: Gauge,
+    held_bodies: Gauge,
     abandoned: Counter,
     connections: Connections,
     models: ByName,
@@ -177,6 +178,7 @@ impl Metrics {
             told: Attempts::register(&mut registry),
             seconds: Histogram::new(DECISION_BUCKETS),
             in_flight: Gauge::default(),
+            held_bodies: Gauge::default(),
             abandoned: Counter::default(),
             connections: Connections::register(&mut registry),
             catalog_info: Family::default(),
@@ -195,6 +197,7 @@ impl Metrics {
         let r = &mut registry;
         r.register("cascade_decision_seconds", "Cascade's own time per decision", metrics.seconds.clone());
         r.register("cascade_streams_in_flight", "Open ext_proc streams", metrics.in_flight.clone());
+        r.register("cascade_held_body_bytes", "What all streams hold of bodies", metrics.held_bodies.clone());
         r.register("cascade_abandoned", "Streams that ended before their request was decided", metrics.abandoned.clone());
         r.register("cascade_catalog_info", "The catalog in use", metrics.catalog_info.clone());
         r.register("cascade_catalog_reloads", "Loads of the catalog", reloads);
@@ -283,6 +286,11 @@ impl Metrics {
     /// A stream asked for a decision on a request that was decided already.
     pub fn decided_twice(&self) {
         self.decided_twice.inc();
+    }
+
+    /// All streams together hold this much of bodies now.
+    pub fn held_body_bytes(&self, bytes: u64) {
+        self.held_bodies.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
     /// How many ext_proc streams are open now.

@@ -25,6 +25,7 @@ mod metrics;
 mod names;
 mod reload;
 mod remote;
+mod room;
 mod serving;
 mod sessions;
 mod settling;

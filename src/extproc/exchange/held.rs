@@ -9,9 +9,13 @@ use crate::encode::piece::pieces;
 use crate::encode::reply::{self, Kind, Reply};
 use crate::proto::HttpBody;
 
+/// What a piece costs beside its bytes: a slice, and its part of a buffer.
+const CHUNK: u64 = 64;
+
 #[derive(Debug, Default)]
 pub(super) struct Held {
     chunks: VecDeque<Bytes>,
+    size: u64,
     end: End,
 }
 
@@ -29,6 +33,7 @@ impl Held {
             self.end = End::Piece;
         }
         if !body.body.is_empty() {
+            self.size += body.body.len() as u64 + CHUNK;
             self.chunks.push_back(body.body);
         }
     }
@@ -42,6 +47,11 @@ impl Held {
         *self = Self::default();
     }
 
+    /// What is held, in bytes of memory.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.chunks.is_empty()
@@ -50,6 +60,7 @@ impl Held {
     /// Gives back what was held, and the mark of its end once.
     pub(super) fn release(&mut self, replies: &mut Vec<Reply>) {
         let end = std::mem::take(&mut self.end);
+        self.size = 0;
         while let Some(chunk) = self.chunks.pop_front() {
             let last = self.chunks.is_empty() && end == End::Piece;
             replies.extend(pieces(Kind::RequestBody, chunk, last));

@@ -48,4 +48,6 @@ pub enum Cut {
     Deadline,
     /// A message that cannot be decoded.
     Broken,
+    /// There is no room for more of it: all streams of the process hold as much as they may.
+    Overloaded,
 }

@@ -91,9 +91,7 @@ impl Exchange {
             }
             State::Hold => {
                 let ended = body.end_of_stream;
-                if !self.silent {
-                    self.held.push(body);
-                }
+                self.hold(body);
                 if ended {
                     intake.end();
                 }

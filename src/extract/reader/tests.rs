@@ -400,7 +400,7 @@ fn a_body_of_which_the_provider_gets_more_than_is_seen_is_doubtful() {
     ] {
         let mut reader = Reader::new(&request(path, &[JSON], None), &plan, needs, &Limits::default());
         reader.push(chunk.as_bytes());
-        reader.truncate();
+        reader.truncate(Trouble::TooLarge);
         assert!(reader.is_ready());
         let facts = reader.facts().0;
         assert_eq!((facts.trouble, facts.doubt), (trouble, doubt), "{path} {chunk}");

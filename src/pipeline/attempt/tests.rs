@@ -161,7 +161,11 @@ fn attempt(pipeline: &Arc<Pipeline>, cluster: &str, role: Role, shared: &mut Sig
 
 fn one(stream: &mut Upstream, message: &pb::ProcessingRequest) -> pb::ProcessingResponse {
     let message = ProcessingRequest::decode(message.encode_to_vec().as_slice()).unwrap();
-    let [reply] = &stream.on(&message)[..] else { panic!("one answer to each message") };
+    let mut replies = stream.on(message);
+    while stream.reads_on() {
+        replies.extend(stream.read_on());
+    }
+    let [reply] = &replies[..] else { panic!("one answer to each message") };
     pb::ProcessingResponse::decode(reply.to_bytes().as_slice()).unwrap()
 }
 

@@ -63,6 +63,7 @@ fn go_together(outcome: Outcome, reason: Reason) -> bool {
         | Reason::ModeTooLate
         | Reason::Deadline
         | Reason::NoClusterLeft
+        | Reason::Overloaded
         | Reason::Internal => (false, true, true),
         Reason::Shadow => (false, true, false),
         Reason::MissingTenant
