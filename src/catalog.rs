@@ -4,7 +4,6 @@
 
 pub mod compile;
 pub mod document;
-pub mod drain;
 pub mod expectations;
 #[cfg(feature = "server")]
 pub mod last_good;

@@ -3,6 +3,8 @@
 //! keeps the snapshot from being accepted. A drain is a state, not an intent: it must take effect in an incident, so that a test that
 //! fails by a drain alone is a warning, and no second drain is supposed on top of a real one.
 
+pub mod drain;
+
 use std::collections::HashMap;
 
 use crate::catalog::compile::{Accepted, compile};
@@ -24,10 +26,20 @@ use crate::session::State;
 /// # Errors
 /// All that was found, warnings included; at least one is an error.
 pub fn accept(files: &[SourceFile], rules: &Rules) -> Result<Accepted, Vec<Diagnostic>> {
+    let weighed = weigh(files, rules)?;
+    if acceptable(&weighed.warnings) { Ok(weighed) } else { Err(weighed.warnings) }
+}
+
+/// The same for whoever wants to see what a catalog would decide whose own tests or invariants fail: those are errors among the
+/// `warnings` then.
+///
+/// # Errors
+/// All that keeps the files from being a catalog.
+pub fn weigh(files: &[SourceFile], rules: &Rules) -> Result<Accepted, Vec<Diagnostic>> {
     let mut accepted = compile(files)?;
     let found = run(&accepted.snapshot, rules);
     accepted.warnings.extend(found);
-    if acceptable(&accepted.warnings) { Ok(accepted) } else { Err(accepted.warnings) }
+    Ok(accepted)
 }
 
 /// Runs all tests and invariants of the snapshot.
@@ -45,7 +57,11 @@ pub fn run(snapshot: &Snapshot, rules: &Rules) -> Vec<Diagnostic> {
 }
 
 fn excused(fault: Diagnostic) -> Diagnostic {
-    Diagnostic { severity: Severity::Warning, message: format!("{}; it holds but for what is drained", fault.message), ..fault }
+    Diagnostic {
+        severity: Severity::Warning,
+        message: format!("{}; it would pass if nothing were drained", fault.message),
+        ..fault
+    }
 }
 
 /// The catalog without its drains; `None`: it has none.
@@ -83,7 +99,7 @@ fn run_test(snapshot: &Snapshot, rules: &Rules, test: &Test) -> Option<Diagnosti
             &test.place,
             format!("the test `{}` fails: the answer is {}", test.name, describe(snapshot, answer)),
         )
-        .hint(format!("how it came about: {}", rules.join("; ")))
+        .hint(format!("how it was decided: {}", rules.join("; ")))
     })
 }
 
@@ -127,7 +143,7 @@ fn run_invariants(snapshot: &Snapshot, undrained: &Snapshot, policy: Policy) -> 
     let mut findings: Vec<Finding> = invariants.iter().map(|_| Finding::default()).collect();
     let drains = (0..snapshot.providers.len()).map(Some);
     for provider in std::iter::once(None).chain(drains) {
-        let variant = provider.map(|index| drain(undrained, index));
+        let variant = provider.map(|index| drained(undrained, index));
         let (judged, drained) = match &variant {
             None => (snapshot, None),
             Some(variant) => (&variant.snapshot, variant.drained.as_deref()),
@@ -137,14 +153,14 @@ fn run_invariants(snapshot: &Snapshot, undrained: &Snapshot, policy: Policy) -> 
     invariants.iter().zip(findings).filter_map(|(invariant, finding)| finding.into_diagnostic(invariant)).collect()
 }
 
-fn drain(snapshot: &Snapshot, provider: usize) -> Variant {
-    let mut drained = snapshot.clone();
-    for cluster in &mut drained.clusters {
+fn drained(snapshot: &Snapshot, provider: usize) -> Variant {
+    let mut variant = snapshot.clone();
+    for cluster in &mut variant.clusters {
         if cluster.provider.is_some_and(|id| id.index() == provider) {
             cluster.drain.get_or_insert(Drain::Provider);
         }
     }
-    Variant { drained: snapshot.providers.get(provider).map(ToString::to_string), snapshot: drained }
+    Variant { drained: snapshot.providers.get(provider).map(ToString::to_string), snapshot: variant }
 }
 
 /// Violations of one invariant: the first in words, the others counted.

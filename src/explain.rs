@@ -6,6 +6,7 @@ mod cooling;
 mod json;
 mod question;
 pub mod text;
+mod unread;
 
 use std::sync::Arc;
 
@@ -99,6 +100,7 @@ pub fn explain_with<'a>(
 ) -> Explanation<'a> {
     let (facts, origins) = facts(snapshot, rules, question);
     let mut considered = Vec::new();
+    unread::headers(&rules.plan, &question.headers, &mut considered);
     let given = cooling::supposed(snapshot, &question.cooling, &mut considered);
     let seen = if question.cooling.is_empty() { seen } else { Seen::new(&given, Moment(0)) };
     let state = session(&facts);
@@ -137,7 +139,7 @@ fn facts(snapshot: &Snapshot, rules: &Rules, question: &Question) -> (Facts, Vec
     let mut origins = describe(&rules.plan, found);
     let mut given = |name: &'static str| {
         origins.retain(|(field, _)| *field != name);
-        origins.push((name, "given".to_owned()));
+        origins.push((name, "the question".to_owned()));
     };
     if let Some(model) = &question.model {
         facts.model = if model.is_empty() { Found::Nothing } else { Found::Value(model.clone()) };

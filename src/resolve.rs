@@ -15,7 +15,7 @@ pub mod trace;
 
 use std::sync::Arc;
 
-use chain::{LeftOut, Step};
+use chain::{LeftOut, Step, Why};
 use matching::{Named, Stranger};
 use trace::{Considered, Trace};
 
@@ -263,7 +263,11 @@ impl<'a, T: Trace> Judge<'a, T> {
         let left = chain::narrow(self.snapshot, chain, self.tenant(), self.model, &mut self.left_out);
         self.trace_restrictions();
         if left.steps.is_empty() {
-            return if left.any_allowed {
+            let by_drain = self.left_out.iter().any(|left| matches!(left.why, Why::Drained(_)));
+            return if left.any_allowed && by_drain && self.snapshot.defaults.rejects_drained {
+                self.trace.consider(|| Considered::new("defaults.on_drained", None, "reject: a drain has emptied the chain"));
+                Verdict::Reject(Reason::NoClusterLeft)
+            } else if left.any_allowed {
                 Verdict::Unjudged(Reason::NoClusterLeft)
             } else {
                 Verdict::Reject(Reason::NoClusterAllowed)

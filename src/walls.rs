@@ -43,7 +43,7 @@ const WALLS: &[(&str, &[&str])] = &[
     ("resolve/sticky/tests", &["catalog", "explain", "extract", "health", "session"]),
     ("resolve/properties", &["catalog", "explain", "extract", "health", "outcome", "session"]),
     ("explain", &["catalog", "diagnostic", "extract", "health", "outcome", "resolve", "session"]),
-    ("expectations", &["catalog", "diagnostic", "explain", "extract", "health", "outcome", "resolve", "session"]),
+    ("expectations", &["catalog", "diagnostic", "explain", "extract", "health", "names", "outcome", "resolve", "session"]),
     // Tests that hold what is shipped, and what is said, to what is done.
     ("documented", &["extract", "outcome"]),
     ("shipped", &["catalog", "document", "expectations", "explain"]),

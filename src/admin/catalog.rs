@@ -178,6 +178,7 @@ impl View<'_> {
                 UnknownModelPolicy::Reject => json!("reject"),
                 UnknownModelPolicy::Chain(chain) => self.chain(chain),
             },
+            "on_drained": if defaults.rejects_drained { "reject" } else { "pass_through" },
             "fail": fail(defaults.fail_closed),
             "max_attempts": defaults.max_attempts,
         })

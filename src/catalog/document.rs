@@ -108,7 +108,8 @@ const CLUSTERS: Field = field(
     "clusters",
     Shape::List(&WEIGHTED),
     "The clusters that share the group's requests. Without any, Envoy's own configured group of this name is used.",
-);
+)
+.example("[{\"cluster_name\": \"openai_eu\", \"weight\": 100}]");
 
 static GROUP: Shape = Shape::Record(&Record { title: "a priority group", fields: &[CLUSTERS] });
 
@@ -188,6 +189,12 @@ const DEFAULTS: Shape = Shape::Record(&Record {
             "unknown_model",
             Shape::OneOf(&[Shape::Choice(&["pass_through", "reject"]), CHAIN]),
             "For a model that is not in the catalog: `pass_through` (Envoy's static chain), `reject`, or a chain.",
+        )
+        .default("\"pass_through\""),
+        field(
+            "on_drained",
+            Shape::Choice(&["pass_through", "reject"]),
+            "For a request whose chain has no cluster left because of a drain: `pass_through` (Envoy's static chain, which knows of no drain and may hold what is drained), or `reject`.",
         )
         .default("\"pass_through\""),
         field("fail", FAIL, "`closed`: nothing ever passes through to Envoy's static chain.").default("\"open\""),

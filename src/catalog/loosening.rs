@@ -143,7 +143,7 @@ fn models(old: &Snapshot, new: &Snapshot, found: &mut Loosening) {
 }
 
 fn defaults(old: (&Snapshot, &Defaults), new: (&Snapshot, &Defaults), found: &mut Loosening) {
-    let Defaults { missing_tenant, unknown_tenant, unknown_model, fail_closed, max_attempts: _ } = old.1;
+    let Defaults { missing_tenant, unknown_tenant, unknown_model, rejects_drained, fail_closed, max_attempts: _ } = old.1;
     let stranger = |snapshot: &Snapshot, policy: StrangerPolicy| match policy {
         StrangerPolicy::Anonymous => "anonymous".to_owned(),
         StrangerPolicy::Reject => "reject".to_owned(),
@@ -163,6 +163,8 @@ fn defaults(old: (&Snapshot, &Defaults), new: (&Snapshot, &Defaults), found: &mu
         (UnknownModelPolicy::Reject | UnknownModelPolicy::Chain(_), _) => true,
     };
     found.say_if(is_looser, || "`defaults.unknown_model` lets more through".to_owned());
+    let rejected = *rejects_drained && !new.1.rejects_drained;
+    found.say_if(rejected, || "`defaults.on_drained` does not reject any more".to_owned());
     found.say_if(*fail_closed && !new.1.fail_closed, || "`defaults.fail` is not closed any more".to_owned());
 }
 

@@ -177,6 +177,8 @@ pub struct Defaults {
     pub missing_tenant: StrangerPolicy,
     pub unknown_tenant: StrangerPolicy,
     pub unknown_model: UnknownModelPolicy,
+    /// A chain that a drain has emptied is refused, for everybody.
+    pub rejects_drained: bool,
     pub fail_closed: bool,
     /// The longest chain that is sent; at least 1.
     pub max_attempts: usize,

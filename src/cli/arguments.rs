@@ -90,13 +90,16 @@ Examples:
   cascade check catalog.yaml --format json |
     jq '.diagnostics[] | .message'
 
-Exit codes: 0 good, warnings included; 1 errors found; 2 usage.")]
+Exit codes: 0 good, warnings included; 1 errors found, or with --strict anything; 2 usage.")]
 pub(super) struct Check {
     #[command(flatten)]
     pub(super) common: Common,
     /// Envoy's configuration, to check the two against each other. Not in this version.
     #[arg(long, value_name = "FILE", hide = true)]
     pub(super) envoy: Option<String>,
+    /// Take every warning for an error: the exit code is 1 if anything is found.
+    #[arg(long)]
+    pub(super) strict: bool,
     /// How the answer is written.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(super) format: Format,

@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use super::arguments::{Check, Format};
 use super::{not_available, print, report, source};
-use crate::catalog::drain::{self, DrainEffect};
 use crate::catalog::load::SourceFile;
 use crate::catalog::snapshot::{Cluster, Served, Snapshot};
 use crate::diagnostic::{Diagnostic, Place, Severity, acceptable, render};
+use crate::expectations::drain::{self, DrainEffect, Loss, Report};
 use crate::names::ModelName;
+use crate::resolve::Policy;
 use crate::secret::{AdminTokens, BadSecret, Keys};
 use crate::settings::Settings;
 
@@ -19,34 +20,39 @@ pub(super) fn run(arguments: &Check) -> ExitCode {
     if arguments.envoy.is_some() {
         return not_available("check --envoy");
     }
-    let Checked { files, snapshot, diagnostics } = check(arguments);
+    let Checked { files, snapshot, policy, diagnostics } = check(arguments);
+    let drains = snapshot.as_ref().map(|snapshot| drain::report(snapshot, policy));
     match arguments.format {
         Format::Json => {
             let mut report = render::json(&diagnostics);
             report["revision"] = json!(snapshot.as_ref().map(|snapshot| snapshot.revision.to_string()));
             report["label"] = json!(snapshot.as_ref().and_then(|snapshot| snapshot.label.as_deref()));
-            report["drains"] = snapshot.as_ref().map(drains_json).unwrap_or_default();
+            report["drains"] = drains.as_ref().map(drains_json).unwrap_or_default();
             print(&format!("{report:#}\n"));
         }
         Format::Text => {
             print(&report::text(&diagnostics, &files, &io::stdout()));
-            print(&snapshot.as_ref().map(drains_text).unwrap_or_default());
+            print(&drains.as_ref().map(drains_text).unwrap_or_default());
             print(&conclusion(snapshot.as_ref(), &diagnostics));
         }
     }
-    if acceptable(&diagnostics) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let is_good = if arguments.strict { diagnostics.is_empty() } else { acceptable(&diagnostics) };
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 struct Checked {
     files: Vec<SourceFile>,
     snapshot: Option<Snapshot>,
+    policy: Policy,
     diagnostics: Vec<Diagnostic>,
 }
 
 fn check(arguments: &Check) -> Checked {
     let source::Read { settings, warnings: mut diagnostics, mut files } = match source::settings(&arguments.common, None, None) {
         Ok(read) => read,
-        Err(source::Refused { diagnostics, files }) => return Checked { files, snapshot: None, diagnostics },
+        Err(source::Refused { diagnostics, files }) => {
+            return Checked { files, snapshot: None, policy: Policy::default(), diagnostics };
+        }
     };
     diagnostics.extend(bad_secrets(&settings));
     let catalog = source::catalog(&settings);
@@ -58,7 +64,12 @@ fn check(arguments: &Check) -> Checked {
     diagnostics.extend(found);
     diagnostics
         .extend(snapshot.as_ref().and_then(|snapshot| not_renamed(&settings, snapshot, arguments.common.config.as_deref())));
-    Checked { files, snapshot, diagnostics }
+    let policy = settings.rules().policy;
+    diagnostics.extend(snapshot.iter().flat_map(|snapshot| drain::without_any_cluster(snapshot, policy)));
+    if arguments.strict {
+        diagnostics.iter_mut().for_each(|diagnostic| diagnostic.severity = Severity::Error);
+    }
+    Checked { files, snapshot, policy, diagnostics }
 }
 
 /// `serve` would not start with these. A warning: `check` often runs where the secrets are not.
@@ -96,42 +107,68 @@ fn not_renamed(settings: &Settings, snapshot: &Snapshot, config: Option<&str>) -
 }
 
 /// What each provider's drain would leave without a cluster, to be known before the incident.
-fn drains_text(snapshot: &Snapshot) -> String {
-    let keeps = match drain::lost_already(snapshot).as_slice() {
+fn drains_text(report: &Report) -> String {
+    let keeps = match report.lost_already.as_slice() {
         [] => "every model keeps a cluster",
         _ => "every model that has a cluster now keeps one",
     };
-    let line = |effect: DrainEffect| match effect.models.as_slice() {
-        [] => format!("if {} is drained, {keeps}\n", effect.provider),
-        models => format!("if {} is drained, nothing is left for {}\n", effect.provider, joined(models)),
-    };
-    drain::effects(snapshot).into_iter().map(line).collect()
+    let mut text = String::new();
+    for DrainEffect { provider, models, losses } in &report.effects {
+        text += &match models.as_slice() {
+            [] => format!("if {provider} is drained, {keeps}\n"),
+            models => format!("if {provider} is drained, nothing is left for {}\n", joined(models)),
+        };
+        for loss in losses {
+            text += &format!("  and for {} nothing is left for {}\n", whose(loss), joined(&loss.models));
+        }
+    }
+    if report.not_looked_at > 0 {
+        text += &format!("{} tenants have too many different rules to look at what drains mean for each\n", report.not_looked_at);
+    }
+    text
+}
+
+fn whose(loss: &Loss) -> String {
+    let more = if loss.count > 1 { format!(" and {} with the same rules", loss.count - 1) } else { String::new() };
+    match &loss.tier {
+        Some(tier) => format!("tenant {} of tier {tier}{more}", loss.tenant),
+        None => format!("tenant {}{more}", loss.tenant),
+    }
 }
 
 fn joined(models: &[ModelName]) -> String {
     models.iter().map(ModelName::as_str).collect::<Vec<_>>().join(", ")
 }
 
-fn drains_json(snapshot: &Snapshot) -> Value {
-    let effect = |effect: DrainEffect| {
-        let models: Vec<&str> = effect.models.iter().map(ModelName::as_str).collect();
-        json!({"provider": effect.provider.as_str(), "models_without_cluster": models})
+fn drains_json(report: &Report) -> Value {
+    let names = |models: &[ModelName]| models.iter().map(|model| json!(model.as_str())).collect::<Value>();
+    let loss = |loss: &Loss| {
+        json!({
+            "tier": loss.tier.as_ref().map(ToString::to_string),
+            "tenant": loss.tenant.as_str(),
+            "tenants": loss.count,
+            "models_without_cluster": names(&loss.models),
+        })
     };
-    drain::effects(snapshot).into_iter().map(effect).collect()
+    let effect = |effect: &DrainEffect| {
+        let losses: Value = effect.losses.iter().map(loss).collect();
+        json!({"provider": effect.provider.as_str(), "models_without_cluster": names(&effect.models), "restricted": losses})
+    };
+    report.effects.iter().map(effect).collect()
 }
 
 fn conclusion(snapshot: Option<&Snapshot>, diagnostics: &[Diagnostic]) -> String {
     let count = |severity| diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).count();
     let warnings = count_of(count(Severity::Warning), "warning");
     match snapshot {
-        Some(snapshot) => format!(
+        Some(snapshot) if acceptable(diagnostics) => format!(
             "good: revision {}, {}, {}, {}; {warnings}\n",
             snapshot.revision,
             count_of(snapshot.models.len(), "model"),
             count_of(snapshot.tenants.len(), "tenant"),
             count_of(snapshot.expectations.tests.len(), "test"),
         ),
-        None => format!("not good: {}, {warnings}\n", count_of(count(Severity::Error), "error")),
+        Some(_) | None => format!("not good: {}, {warnings}\n", count_of(count(Severity::Error), "error")),
     }
 }
 

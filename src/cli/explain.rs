@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::arguments::{Explain, Format};
 use super::{complain, print, report, source};
 use crate::catalog::load::SourceFile;
-use crate::diagnostic::{Diagnostic, render};
+use crate::diagnostic::{Diagnostic, Severity, acceptable, render};
 use crate::directory::Sessions;
 use crate::explain::{Question, explain_with};
 use crate::extract::Facts;
@@ -34,7 +34,8 @@ pub(super) fn run(arguments: &Explain) -> ExitCode {
     }
 }
 
-const NOTHING: &str = "there is nothing to explain with";
+const NOTHING: &str = "nothing is explained: mend the errors above first";
+const NOT_ACCEPTED: &str = "this catalog is not accepted by `cascade serve` (errors above); this is what it would decide";
 
 /// Why nothing is explained.
 enum Trouble {
@@ -73,8 +74,16 @@ fn answer(arguments: &Explain) -> Result<String, Trouble> {
         Some(name) => Some(body(name).map_err(|error| Trouble::Said(format!("--body {name}: {error}")))?),
         None => None,
     };
-    let source::Catalog { files, verdict } = source::catalog(&settings);
-    let accepted = verdict.map_err(|found| Trouble::Found(found, files))?;
+    let source::Catalog { files, verdict } = source::catalog_to_explain(&settings);
+    let accepted = match verdict {
+        Ok(accepted) => accepted,
+        Err(found) => return Err(Trouble::Found(found, files)),
+    };
+    let is_accepted = acceptable(&accepted.warnings);
+    if !is_accepted && arguments.format == Format::Text {
+        report::complain_of(&accepted.warnings, &files);
+        complain(NOT_ACCEPTED);
+    }
     let keys = Keys::of(settings.secret_file.as_deref()).map_err(|error| Trouble::Said(error.0))?;
     let question = Question {
         model: arguments.model.clone(),
@@ -103,7 +112,16 @@ fn answer(arguments: &Explain) -> Result<String, Trouble> {
         explanation.considered.push(Considered::new("session.sticky", None, told));
     }
     Ok(match arguments.format {
-        Format::Json => format!("{:#}\n", explanation.to_json()),
+        Format::Json => {
+            let mut answer = explanation.to_json();
+            if !is_accepted {
+                let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
+                let errors: Vec<Diagnostic> = accepted.warnings.iter().filter(is_error).cloned().collect();
+                answer["accepted"] = false.into();
+                answer["diagnostics"] = render::json(&errors)["diagnostics"].take();
+            }
+            format!("{answer:#}\n")
+        }
         Format::Text => explanation.to_text(colour(&io::stdout())),
     })
 }

@@ -5,7 +5,8 @@ use crate::catalog::load::{Files, SourceFile};
 use crate::catalog::origin::{HOW_TO_NAME, Origin, Reading};
 use crate::cli::arguments::Common;
 use crate::diagnostic::{Diagnostic, Place};
-use crate::expectations::accept;
+use crate::expectations::{accept, weigh};
+use crate::explain::Rules;
 use crate::settings::Settings;
 use crate::settings::read::{self, Flags};
 
@@ -62,9 +63,20 @@ pub(super) struct Catalog {
 
 /// Reads the catalog once.
 pub(super) fn catalog(settings: &Settings) -> Catalog {
+    read_and(settings, accept)
+}
+
+/// The same, and one whose own tests or invariants fail is there to be looked at: its `warnings` hold errors.
+pub(super) fn catalog_to_explain(settings: &Settings) -> Catalog {
+    read_and(settings, weigh)
+}
+
+type Judge = fn(&[SourceFile], &Rules) -> Result<Accepted, Vec<Diagnostic>>;
+
+fn read_and(settings: &Settings, judge: Judge) -> Catalog {
     match read_source(&settings.catalog.source) {
         Ok(Files { texts: files, warnings, .. }) => {
-            let mut verdict = accept(&files, &settings.rules());
+            let mut verdict = judge(&files, &settings.rules());
             match &mut verdict {
                 Ok(accepted) => accepted.warnings.extend(warnings),
                 Err(found) => found.extend(warnings),

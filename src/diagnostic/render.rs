@@ -32,7 +32,7 @@ pub fn text<'s>(
         let quoted = source(&diagnostic.place.source).filter(|_| index < QUOTED);
         let line = quoted.and_then(|text| excerpt(text, diagnostic, columns, &mut room));
         // Writing to a string cannot fail.
-        let _ = paragraph(&mut out, diagnostic, line.as_ref(), paint);
+        let _ = paragraph(&mut out, diagnostic, line.as_ref(), paint, columns);
     }
     out
 }
@@ -75,7 +75,13 @@ struct Excerpt {
     marked: usize,
 }
 
-fn paragraph(out: &mut String, diagnostic: &Diagnostic, line: Option<&Excerpt>, paint: Paint) -> std::fmt::Result {
+fn paragraph(
+    out: &mut String,
+    diagnostic: &Diagnostic,
+    line: Option<&Excerpt>,
+    paint: Paint,
+    columns: Option<usize>,
+) -> std::fmt::Result {
     let colour = if diagnostic.severity == Severity::Error { "1;31" } else { "1;33" };
     let title = paint.on(colour, &format!("{}[{}]", diagnostic.severity.as_str(), diagnostic.code));
     writeln!(out, "{title}{}", paint.on("1", &format!(": {}", plain(&diagnostic.message))))?;
@@ -89,9 +95,31 @@ fn paragraph(out: &mut String, diagnostic: &Diagnostic, line: Option<&Excerpt>, 
         writeln!(out, "{gutter} {bar} {}{}", " ".repeat(line.before), paint.on(colour, &"^".repeat(line.marked)))?;
     }
     if let Some(hint) = &diagnostic.hint {
-        writeln!(out, "{gutter} {} {}", paint.on("1;34", "="), paint.on("1;36", "hint: ") + &plain(hint))?;
+        let indent = gutter.len() + " = hint: ".len();
+        let hint = wrapped(&plain(hint), columns, indent);
+        writeln!(out, "{gutter} {} {}", paint.on("1;34", "="), paint.on("1;36", "hint: ") + &hint)?;
     }
     writeln!(out)
+}
+
+/// A text broken between words where the terminal ends, its later lines under its first one; whole without a terminal.
+fn wrapped(text: &str, columns: Option<usize>, indent: usize) -> String {
+    let Some(width) = columns.map(|columns| columns.saturating_sub(indent).max(MIN_WIDTH)) else { return text.to_owned() };
+    let (mut out, mut used) = (String::new(), 0);
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > width {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent));
+            used = 0;
+        } else if used > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += length;
+    }
+    out
 }
 
 /// What is around a line besides its text: a bar between blanks, and what stands for the parts that are cut off.
@@ -156,6 +184,7 @@ fn blacked_out(text: &str, index: usize) -> Option<Vec<char>> {
             }
         }
     };
+    let keys = ends_of_keys(line, "api_keys");
     let after = |word: &str| {
         let (mut counted, mut count) = (0, 0);
         let ends = line.match_indices(word).map(|(at, _)| {
@@ -170,7 +199,7 @@ fn blacked_out(text: &str, index: usize) -> Option<Vec<char>> {
         let bullet = line.len() - line.trim_start().trim_start_matches("- ").len();
         black_out(&[bullet], &|_| false);
     }
-    black_out(&after("api_keys"), &|character| character == ']');
+    black_out(&keys, &|character| character == ']');
     black_out(&after("sha256:"), &|character| !character.is_ascii_hexdigit());
     Some(characters)
 }
@@ -185,7 +214,30 @@ fn is_in_key_list(lines: &[&str], index: usize) -> bool {
         let other = indentation(line);
         other < own || (is_item && other == own && !line.trim_start().starts_with('-'))
     });
-    parent.is_some_and(|parent| parent.contains("api_keys"))
+    parent.is_some_and(|parent| !ends_of_keys(without_comment(parent), "api_keys").is_empty())
+}
+
+/// Where a mapping's key of this name ends, in characters: the word, quoted or not, and a colon. The word alone, in a comment or as a
+/// value, says nothing of what follows.
+fn ends_of_keys(line: &str, key: &str) -> Vec<usize> {
+    let (mut counted, mut count) = (0, 0);
+    let ends = line.match_indices(key).filter_map(|(at, _)| {
+        let end = at + key.len();
+        let is_start = line[..at].chars().next_back().is_none_or(|before| before.is_whitespace() || "{,\"'-".contains(before));
+        let rest = line[end..].trim_start_matches(['"', '\'']).trim_start();
+        (is_start && rest.starts_with(':')).then(|| {
+            count += line[counted..end].chars().count();
+            counted = end;
+            count
+        })
+    });
+    ends.collect()
+}
+
+/// The line up to a comment: a `#` behind a blank, or at the start. One in quotes is taken for a comment too, which no key has.
+fn without_comment(line: &str) -> &str {
+    let comment = line.match_indices('#').find(|(at, _)| line[..*at].chars().next_back().is_none_or(char::is_whitespace));
+    comment.map_or(line, |(at, _)| &line[..at])
 }
 
 #[cfg(test)]
@@ -266,6 +318,14 @@ mod tests {
     }
 
     #[test]
+    fn a_long_hint_wraps_under_itself() {
+        let diagnostic = Diagnostic::error("x", &Place::whole("a"), "m").hint("one two three four five six seven");
+        let shown = super::text(&[diagnostic], |_| None, false, Some(30));
+        let hint: Vec<&str> = shown.lines().skip_while(|line| !line.contains("hint")).collect();
+        assert_eq!(hint, ["  = hint: one two three four", "          five six seven", ""]);
+    }
+
+    #[test]
     fn a_key_is_never_shown() {
         for source in [
             "tenants:\n  acme:\n    api_keys:\n    - sk-live-secret\n    - x",
@@ -274,11 +334,27 @@ mod tests {
             "\n\n\ntenants: {acme: {api_keys: [sk-live-secret, b]}}",
             "\n\n\ntenants: {acme: {api_keys: sk-live-secret}}",
             "{\"tenants\": {\"acme\":\n\n   {\"api_keys\":\n     [\"sk-live-secret\"]}}}",
+            "tenants:\n  acme:\n    \"api_keys\" : # ours\n    - sk-live-secret",
+            "\n\n\n  'api_keys': [sk-live-secret, b]",
             "\n\n\n  - sha256:5ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e7",
             "\n\n\n  url: redis://user:secret@host",
         ] {
             let shown = text(&[at(4, 1)], |_| Some(source), false);
             assert!(shown.contains("•") && !shown.contains("secret") && !shown.contains("5ec4e7"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_word_in_a_comment_hides_nothing() {
+        for source in [
+            "tenants: # api_keys\n\n\n  acme: {teir: eu}",
+            "tenants: # the api_keys: see below\n\n\n  acme: {teir: eu}",
+            "# api_keys\n# api_keys:\ntenants:\n  acme: {teir: eu}",
+            "\n\n\n  acme: {teir: eu} # api_keys are elsewhere",
+            "\n\n\n  acme: {teir: eu, label: api_keys}",
+        ] {
+            let shown = text(&[at(4, 10)], |_| Some(source), false);
+            assert!(shown.contains("teir: eu") && !shown.contains('•'), "{shown}");
         }
     }
 

@@ -85,7 +85,13 @@ impl Check<'_> {
                 }
             }
             (Shape::Integer(..), Value::Float(float)) => {
-                self.error("bad-number", node, format!("`{path}` must be {}, not {float}", shape.words()), WHOLE);
+                // With its point or exponent, as it was written: `1.0` is not 1 here.
+                let hint = if float.fract() == 0.0 && float.abs() < 1e15 {
+                    format!("write {float:.0}, without a point")
+                } else {
+                    WHOLE.to_owned()
+                };
+                self.error("bad-number", node, format!("`{path}` must be {}, not {float:?}", shape.words()), &hint);
             }
             _ => self.wrong_kind(node, shape, path),
         }
@@ -194,13 +200,32 @@ fn hint(shape: &Shape, value: &Value) -> String {
         (_, Value::Null) => "nothing is written here; remove the key, or write the value".to_owned(),
         (Shape::Duration | Shape::Size, _) if is_number => "add the unit".to_owned(),
         (Shape::Bool, Value::Text(_)) => "only `true` and `false`, without quotes, are booleans".to_owned(),
-        (Shape::Integer(..), Value::Text(_)) => "write the number without quotes".to_owned(),
+        (Shape::Integer(..), Value::Text(text)) if text.trim().parse::<f64>().is_ok() => {
+            "write the number without quotes".to_owned()
+        }
+        (Shape::Integer(..), Value::Text(text)) => match leading_number(text) {
+            Some(number) => format!("write the number alone: {number}"),
+            None => format!("write {}", shape.words()),
+        },
         _ if (is_number || matches!(value, Value::Bool(_))) && fits(shape, &Value::Text(String::new())) => {
             format!("put it in quotes: without them it is {}", kind(value))
         }
         (Shape::List(_), Value::Text(_)) => "put it in brackets, as in `[a, b]`".to_owned(),
+        (Shape::Record(record), _) => match record.fields.iter().find(|field| field.required).or(record.fields.first()) {
+            Some(field) => format!("write a mapping, {}", example_of(field)),
+            None => format!("write {}", shape.words()),
+        },
         _ => format!("write {}", shape.words()),
     }
+}
+
+/// The whole number with which a text begins: of `95%` it is 95.
+fn leading_number(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    // `4o` is a name, not a number with a unit.
+    let rest = text[digits..].trim_start();
+    (rest.starts_with('%') || rest.eq_ignore_ascii_case("percent")).then(|| text[..digits].parse().ok())?
 }
 
 fn example_of(field: &Field) -> String {

@@ -63,7 +63,7 @@ impl Reader<'_> {
     }
 
     fn error(&self, message: &str) -> Box<Diagnostic> {
-        let fault = Diagnostic::error("syntax", &self.place(), format!("is no valid JSON: {message}"));
+        let fault = Diagnostic::error("syntax", &self.place(), format!("this is not valid JSON: {message}"));
         let is_comment = message.contains("comment");
         Box::new(fault.hint(if is_comment {
             "JSON has no comments; name the file .yaml to write some"

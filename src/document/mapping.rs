@@ -19,7 +19,8 @@ pub(super) struct Mapping {
 impl Mapping {
     pub(super) fn insert(&mut self, key: String, place: Place, value: Node, found: &mut Vec<Diagnostic>) {
         if let Some(first) = self.position(&key) {
-            let message = format!("`{}` stands twice in this mapping; first at {}", blacked_out(&key), self.entries[first].place);
+            let message =
+                format!("`{}` appears twice in this mapping; first at {}", blacked_out(&key), self.entries[first].place);
             found.push(Diagnostic::error("duplicate-key", &place, message).hint("remove one of the two"));
             return;
         }

@@ -103,7 +103,7 @@ impl Builder {
         if error.info() == "recursion limit exceeded" {
             return self.too_deep(*error.marker());
         }
-        let fault = self.error("syntax", *error.marker(), format!("is no valid YAML: {}", error.info()));
+        let fault = self.error("syntax", *error.marker(), format!("this is not valid YAML: {}", error.info()));
         Box::new(fault.hint("check the indentation, and put values that hold `:`, `#`, `*` or `{` in quotes"))
     }
 

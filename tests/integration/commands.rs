@@ -165,8 +165,8 @@ fn check_says_what_a_drain_of_each_provider_would_cost() {
     let (_, out, _) = run(&["check", "--catalog", &source, "--format", "json"]);
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     let expected = serde_json::json!([
-        {"provider": "alpha", "models_without_cluster": ["lonely"]},
-        {"provider": "beta", "models_without_cluster": []},
+        {"provider": "alpha", "models_without_cluster": ["lonely"], "restricted": []},
+        {"provider": "beta", "models_without_cluster": [], "restricted": []},
     ]);
     assert_eq!(report["drains"], expected);
 }

@@ -140,15 +140,54 @@ fn explain_without_a_good_catalog_says_why_and_ends_with_1() {
 }
 
 #[test]
+fn explain_shows_what_a_catalog_would_decide_whose_own_test_fails() {
+    let home = Home::new();
+    let failing = "tests: [{name: wrong, request: {model: m}, expect: {chain: [backup]}}]\n";
+    home.write("catalog.yaml", &format!("{}{failing}", good("one")));
+    let source = home.text("catalog.yaml");
+    let arguments = ["explain", "--catalog", &source, "--model", "m"];
+    let (code, out, error) = run(&arguments);
+    assert!(code == Some(0) && out.contains("override"), "{code:?} {out}{error}");
+    assert!(error.contains("failing-test") && error.contains("not accepted"), "{error}");
+    let (_, out, _) = run(&[&arguments[..], &["--format", "json"]].concat());
+    let answer: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&answer["outcome"], &answer["accepted"]), (&"override".into(), &false.into()), "{answer}");
+    assert_eq!(answer["diagnostics"][0]["code"], "failing-test", "{answer}");
+    let (code, _, _) = run(&["check", "--catalog", &source]);
+    assert_eq!(code, Some(1), "`check` still refuses it");
+}
+
+#[test]
+fn explain_says_that_nothing_reads_a_header() {
+    let home = Home::with_catalog("one");
+    let source = home.text("catalog.yaml");
+    let (_, out, _) = run(&["explain", "--catalog", &source, "--model", "m", "--header", "x-tenant-id: acme"]);
+    assert!(out.contains("no source reads the header `x-tenant-id`"), "{out}");
+}
+
+#[test]
+fn check_takes_warnings_for_errors_where_asked() {
+    let home = Home::new();
+    home.write("catalog.yaml", &format!("{}tiers: {{unused: {{}}}}\n", good("one")));
+    let source = home.text("catalog.yaml");
+    assert_eq!(run(&["check", "--catalog", &source]).0, Some(0));
+    let (code, out, _) = run(&["check", "--catalog", &source, "--strict"]);
+    assert!(code == Some(1) && out.contains("unused-tier") && out.contains("not good"), "{out}");
+    let (code, out, _) = run(&["check", "--catalog", &source, "--strict", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &report["ok"]), (Some(1), &false.into()), "{report}");
+}
+
+#[test]
 fn explain_gives_programs_one_json_document_whatever_is_wrong() {
     let home = Home::with_catalog("one");
     home.write("bad.yaml", "version: 1\nmodels: {m: {chain: [nowhere]}}");
     home.write("settings.yaml", "limits: {max_body: 1}\n");
     let (good, bad, settings) = (home.text("catalog.yaml"), home.text("bad.yaml"), home.text("settings.yaml"));
     for (arguments, code, told) in [
-        (&["--catalog", &bad][..], "unknown-group", "nothing to explain with"),
-        (&["--catalog", &good, "--config", &settings], "wrong-type", "nothing to explain with"),
-        (&["--catalog", "/nowhere"], "unreachable", "nothing to explain with"),
+        (&["--catalog", &bad][..], "unknown-group", "nothing is explained"),
+        (&["--catalog", &good, "--config", &settings], "wrong-type", "nothing is explained"),
+        (&["--catalog", "/nowhere"], "unreachable", "nothing is explained"),
         (&["--catalog", &good, "--body", "/nowhere"], "", "--body /nowhere: "),
     ] {
         let (exit, out, error) = run(&[&["explain", "--model", "m", "--format", "json"], arguments].concat());

@@ -89,11 +89,25 @@ impl Groups {
         if let Some(id) = self.ids.get(name) {
             return Some(Entry::Group(*id));
         }
+        let message = format!("there is no priority group `{name}`: the attempt would have nowhere to go");
+        if clusters.ids.contains_key(name) {
+            // An empty group of this name would send the model to whatever Envoy has under it.
+            let hint = format!(
+                "`{name}` is a cluster, and a chain names groups: write `{{name: {name}, clusters: [{{cluster_name: {name}, weight: 1}}]}}`"
+            );
+            findings.error("unknown-group", &item.place, message, hint);
+            return None;
+        }
+        if clusters.providers.get(name).is_some() {
+            let hint =
+                format!("`{name}` is a provider, and a chain names groups: add a group of its clusters under `priority_groups`");
+            findings.error("unknown-group", &item.place, message, hint);
+            return None;
+        }
         let names = self.ids.keys().map(GroupName::as_str).chain((model_chain == ModelChain::Allowed).then_some(MODEL_CHAIN));
         let otherwise =
             format!("add `{name}` under `priority_groups`; `{name}: {{}}` is a group that Envoy's own configuration holds");
         let hint = findings.meant(name, names, &otherwise);
-        let message = format!("there is no priority group `{name}`: the attempt would have nowhere to go");
         findings.error("unknown-group", &item.place, message, hint);
         None
     }
@@ -128,7 +142,7 @@ fn members(group: &Node, name: &str, clusters: &mut Clusters, findings: &mut Fin
         let (Some(cluster), Some(weight)) = (node.text(), weight) else { continue };
         let Some(id) = clusters.id_of(cluster, &node.place) else { continue };
         if members.iter().any(|(other, _)| *other == id) {
-            let message = format!("`{cluster}` stands twice in the group `{name}`; it gets the sum of its weights");
+            let message = format!("`{cluster}` appears twice in the group `{name}`; it gets the sum of its weights");
             findings.warning("repeated-cluster", &node.place, message, "write it once");
         }
         members.push((id, weight));

@@ -142,6 +142,7 @@ pub(super) fn defaults(document: &Node, tenants: &Tenants, ground: &mut Ground<'
         missing_tenant: get("missing_tenant").and_then(|node| stranger(node, tenants, ground)).unwrap_or(without),
         unknown_tenant: get("unknown_tenant").and_then(|node| stranger(node, tenants, ground)).unwrap_or(StrangerPolicy::Reject),
         unknown_model: get("unknown_model").map_or(UnknownModelPolicy::PassThrough, |node| unknown_model(node, ground)),
+        rejects_drained: get("on_drained").and_then(Node::text) == Some("reject"),
         fail_closed: get("fail").and_then(Node::text) == Some("closed"),
         max_attempts: max_attempts.unwrap_or(MAX_ATTEMPTS),
     }

@@ -40,6 +40,7 @@ const ELSEWHERE: &[&str] = &[
     "unreadable-secret",
     // Running a catalog's tests and invariants.
     "failing-test",
+    "tenant-without-cluster",
     "violated-invariant",
 ];
 

@@ -46,11 +46,13 @@ fn models(context: &mut Context<'_>) {
                 "add the model to `clusters.*.models`, or change its chain",
             );
         } else if !any(&|cluster| serves(cluster, Some(id)) && cluster.drain.is_none()) {
-            let message = format!(
-                "every cluster in the chain of `{name}` is drained: requests get `no_cluster_left` and, unless refused, go to Envoy's \
-                 static chain, which may hold what is drained"
-            );
-            let hint = "put one of them back with `drained: false`, or refuse such requests with `fail: closed`";
+            let becomes = if snapshot.defaults.rejects_drained || snapshot.defaults.fail_closed || model.fail_closed {
+                "requests are refused (`no_cluster_left`)"
+            } else {
+                "requests get `no_cluster_left` and now go to Envoy's static chain, which knows of no drain and may hold what is drained"
+            };
+            let message = format!("every cluster in the chain of `{name}` is drained: {becomes}");
+            let hint = "put one of them back with `drained: false`; `defaults.on_drained: reject` refuses such requests";
             context.warn("model-drained", &model.place, message, hint);
         }
         let length = groups_of(&model.chain)
