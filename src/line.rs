@@ -14,6 +14,9 @@ use tokio::time::timeout;
 /// connected to for each question.
 const LEAST: Duration = Duration::from_secs(1);
 
+/// Between two tries to connect.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// Codes of errors that are not of the question but of the server that got it.
 const ELSEWHERE: [&str; 10] =
     ["READONLY", "MOVED", "ASK", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOAUTH", "WRONGPASS", "NOPERM", "EXECABORT"];
@@ -41,7 +44,8 @@ struct Shared {
 }
 
 enum State {
-    Down,
+    /// Why the last connection could not be made, and when that was.
+    Down(Option<(RedisError, Instant)>),
     Connecting(watch::Receiver<Option<Result<Wire, RedisError>>>),
     Up(Wire),
 }
@@ -71,7 +75,7 @@ impl Line {
     /// # Errors
     /// The URL is none of a Redis.
     pub fn new(url: &str, patience: Patience) -> Result<Self, RedisError> {
-        let (client, state) = (Client::open(url)?, Mutex::new(State::Down));
+        let (client, state) = (Client::open(url)?, Mutex::new(State::Down(None)));
         Ok(Self(Arc::new(Shared { client, patience, state, serial: AtomicU64::new(0) })))
     }
 
@@ -93,7 +97,7 @@ impl Line {
     pub fn give_up(&self) {
         let mut state = self.0.lock();
         if matches!(&*state, State::Up(_)) {
-            *state = State::Down;
+            *state = State::Down(None);
         }
     }
 
@@ -124,7 +128,9 @@ impl Line {
                 State::Up(wire) => return Ok(wire.clone()),
                 // One whose task is gone never comes.
                 State::Connecting(making) if making.borrow().is_some() || making.has_changed().is_ok() => making.clone(),
-                State::Down | State::Connecting(_) => {
+                // Who refuses, or is not there, must not be asked for each request.
+                State::Down(Some((error, at))) if at.elapsed() < PAUSE => return Err(error.clone()),
+                State::Down(_) | State::Connecting(_) => {
                     let making = self.connect();
                     *state = State::Connecting(making.clone());
                     making
@@ -151,7 +157,10 @@ impl Line {
                 made: Instant::now(),
                 heard: Arc::new(Heard { silences: AtomicU32::new(0), last: Mutex::new(Instant::now()) }),
             });
-            *shared.lock() = made.as_ref().map_or(State::Down, |wire| State::Up(wire.clone()));
+            *shared.lock() = match &made {
+                Ok(wire) => State::Up(wire.clone()),
+                Err(error) => State::Down(Some((error.clone(), Instant::now()))),
+            };
             sender.send_replace(Some(made));
         });
         making
@@ -167,7 +176,7 @@ impl Line {
     fn replace(&self, wire: &Wire) {
         let mut state = self.0.lock();
         if matches!(&*state, State::Up(now) if now.serial == wire.serial) {
-            *state = State::Down;
+            *state = State::Down(None);
         }
     }
 

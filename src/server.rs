@@ -130,7 +130,7 @@ impl<P: Processor> Server<P> {
             None if admin.is_local() => Changes::Anyone,
             None => Changes::Nobody,
         };
-        let entrance = Entrance::new(admin.tcp_address().is_some(), settings.admin_hosts());
+        let entrance = Entrance::new(admin.tcp_address().is_some(), &settings.admin_hosts());
         let routes = admin::routes(state.clone().open_to(changes), entrance);
         let room = Room::open("admin")?;
         tasks.spawn_on(http::serve(admin, routes, phase.subscribe()), room.handle());

@@ -39,7 +39,7 @@ enum Host {
 impl Entrance {
     /// `is_tcp`: it is no Unix socket. `names`: host names that are ours, beside every IP address.
     #[must_use]
-    pub fn new(is_tcp: bool, names: Vec<String>) -> Self {
+    pub fn new(is_tcp: bool, names: &[String]) -> Self {
         Self { is_tcp, names: names.iter().map(|name| plain(name)).collect() }
     }
 
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     fn ask(is_tcp: bool, version: Version, target: Option<&str>, lines: &[(&'static str, &str)]) -> Result<(), u16> {
-        let entrance = Entrance::new(is_tcp, vec!["localhost".to_owned(), "Cascade.Monitoring.svc.".to_owned()]);
+        let entrance = Entrance::new(is_tcp, &["localhost".to_owned(), "Cascade.Monitoring.svc.".to_owned()]);
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
             headers.append(*name, HeaderValue::from_str(value).unwrap());

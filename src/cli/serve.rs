@@ -102,23 +102,9 @@ async fn serve(settings: Settings, file: Option<SourceFile>, metrics: Metrics) -
         return refuse("the catalog is invalid", diagnostics, files);
     }
     let secrets = secrets.follow(&settings, &secrets_again);
-    let parts = match parts(settings.clone(), store, metrics, secrets, &rooms) {
-        Ok(parts) => parts,
-        Err(error) => {
-            complain(&error);
-            return ExitCode::from(EX_CONFIG);
-        }
-    };
-    let listeners = match Listeners::bind(&settings).await {
-        Ok(listeners) => listeners,
-        Err(error) => {
-            error!("{error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let server = match Server::start(listeners, parts) {
+    let server = match open(&settings, store, metrics, secrets, &rooms).await {
         Ok(server) => server,
-        Err(error) => return cannot_start(&error),
+        Err(code) => return code,
     };
     if first.is_err() {
         tokio::select! {
@@ -132,6 +118,25 @@ async fn serve(settings: Settings, file: Option<SourceFile>, metrics: Metrics) -
         }
     }
     go(server, following, signals).await
+}
+
+/// Binds the addresses and answers on those for people.
+async fn open(
+    settings: &Arc<Settings>,
+    store: Arc<Store>,
+    metrics: Arc<Metrics>,
+    secrets: Secrets,
+    rooms: &Rooms,
+) -> Result<Server<Processor>, ExitCode> {
+    let parts = parts(settings.clone(), store, metrics, secrets, rooms).map_err(|error| {
+        complain(&error);
+        ExitCode::from(EX_CONFIG)
+    })?;
+    let listeners = Listeners::bind(settings).await.map_err(|error| {
+        error!("{error}");
+        ExitCode::FAILURE
+    })?;
+    Server::start(listeners, parts).map_err(|error| cannot_start(&error))
 }
 
 fn cannot_start(error: &io::Error) -> ExitCode {

@@ -42,8 +42,8 @@ impl Dealer {
             };
             match accepted {
                 Ok(connection) if self.is_full() => {
-                    drop(connection);
                     self.metrics.connection_refused();
+                    drop(connection);
                     if said.is_none_or(|said: Instant| said.elapsed() >= PAUSE) {
                         said = Some(Instant::now());
                         warn!(

@@ -41,7 +41,6 @@ impl Room {
     }
 
     /// What is made while the guard lives, and asks for the current runtime, belongs to this room.
-    #[must_use]
     pub fn enter(&self) -> EnterGuard<'_> {
         self.handle.enter()
     }
