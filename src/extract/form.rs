@@ -3,13 +3,18 @@
 use std::ops::Range;
 
 use super::Trouble;
-use super::json::{Malformed, Slot};
+use super::json::{MAX_VALUE, Malformed, Slot};
 use super::path::{decode_form, pair, values_of};
 use super::source::OnDuplicateKey;
 use super::spelling::{Seen, is_form_variant};
 
 /// A form longer than this holds a file, not a model.
 const MAX_FORM: usize = 1024 * 1024;
+/// How many fields a form may have: all of it is searched at its end, in one go. Frameworks stop at a thousand.
+const MAX_FIELDS: usize = 4096;
+/// The longest name of a field, as sent, that is compared with a wanted one; the same for a value, of which three bytes may be one.
+const MAX_NAME: usize = 1024;
+const MAX_SENT_VALUE: usize = 3 * MAX_VALUE + MAX_NAME;
 
 #[derive(Debug)]
 pub struct Scanner {
@@ -94,11 +99,15 @@ impl Scanner {
     pub fn finish(&mut self) -> Result<(), Malformed> {
         self.ended = true;
         let Ok(text) = std::str::from_utf8(&self.bytes) else { return Err(Malformed("the form is not UTF-8")) };
+        if memchr::memchr2_iter(b'&', b';', &self.bytes).nth(MAX_FIELDS - 1).is_some() {
+            return Err(Malformed("the form has too many fields"));
+        }
         for (slot, name) in self.slots.iter_mut().zip(&self.names) {
             let values: Vec<&str> = text.split('&').filter(|part| is_pair_of(part, name)).collect();
             self.duplicate |= values.len() > 1 && self.on_duplicate == OnDuplicateKey::Reject;
-            *slot = match values.last().map(|last| pair(last, name)) {
-                None => Slot::Absent,
+            *slot = match values.last().filter(|last| last.len() <= MAX_SENT_VALUE).map(|last| pair(last, name)) {
+                None if values.is_empty() => Slot::Absent,
+                None => Slot::Unusable,
                 Some(Ok(value)) => Slot::Text(value.unwrap_or_default()),
                 Some(Err(_)) => Slot::Unusable,
             };
@@ -114,7 +123,7 @@ impl Scanner {
 fn note_spellings(text: &str, wanted: &str, seen: &mut Seen) {
     for part in text.split('&') {
         for (at, pair) in part.split(';').enumerate() {
-            match decode_form(pair.split('=').next().unwrap_or_default()) {
+            match name_of(pair) {
                 Some(name) if name == wanted && at == 0 => seen.note_exact(),
                 Some(name) if name == wanted || is_form_variant(&name, wanted) => seen.note_other(),
                 _ => {}
@@ -124,7 +133,12 @@ fn note_spellings(text: &str, wanted: &str, seen: &mut Seen) {
 }
 
 fn is_pair_of(part: &str, name: &str) -> bool {
-    decode_form(part.split('=').next().unwrap_or_default()).as_deref() == Some(name)
+    name_of(part).as_deref() == Some(name)
+}
+
+/// The name of a field, unless it is none or too long to be a wanted one.
+fn name_of(part: &str) -> Option<String> {
+    part.split('=').next().filter(|name| name.len() <= MAX_NAME).and_then(decode_form)
 }
 
 #[cfg(test)]
@@ -154,5 +168,20 @@ mod tests {
             scanner.finish().unwrap();
             assert_eq!(scanner.doubt(), doubt, "{form}");
         }
+    }
+
+    #[test]
+    fn a_form_of_very_many_fields_is_none_and_a_very_long_value_is_no_name() {
+        let read = |form: &str| {
+            let mut scanner = Scanner::new(vec!["model".to_owned()], OnDuplicateKey::Reject);
+            let result = scanner.push(form.as_bytes()).and_then(|()| scanner.finish());
+            (result, scanner.slot(0).clone())
+        };
+        assert_eq!(read(&format!("{}model=m", "a=1&".repeat(4_000))), (Ok(()), Slot::Text("m".to_owned())));
+        for separator in ["&", ";", "a&b;"] {
+            assert!(read(&format!("{}model=m", separator.repeat(5_000))).0.is_err(), "{separator}");
+        }
+        assert_eq!(read(&format!("model={}", "%41".repeat(9_000))), (Ok(()), Slot::Unusable));
+        assert_eq!(read(&format!("{}=1&model=m", "n".repeat(100_000))), (Ok(()), Slot::Text("m".to_owned())));
     }
 }
