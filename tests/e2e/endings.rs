@@ -229,3 +229,27 @@ async fn a_cluster_with_a_name_for_statistics_is_known_by_its_own_name() {
     provider.answer_status(200);
     assert_eq!(scene.metric("cascade_feedback_ignored_total{why=\"unknown_cluster\"}").await, 0.0);
 }
+
+/// A limit for the headers that runs out while an answer stalls switches the limit for pauses off: why the examples have only one.
+#[tokio::test]
+async fn a_limit_for_the_headers_beside_one_for_pauses_lets_a_stalled_answer_hang() {
+    let scene = scene(|setup| {
+        (setup.per_try_timeout, setup.per_try_idle_timeout) = (Some(LIMIT / 2), Some(LIMIT));
+        setup.route_timeout = LIMIT * 3;
+    })
+    .await;
+    scene.provider("one").answer(|_| stalls());
+    send_and_read(&scene.envoy, "s").await;
+    // Only the route's own limit has ended it: the request has the flag, and the attempt has none.
+    scene.counts("one", "broken_stream", 1.0).await;
+    let path = scene.envoy.directory().join("access.log");
+    let flags = async |kind: &str| {
+        let line = || async {
+            let log = std::fs::read_to_string(&path).ok()?;
+            let mut lines = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+            lines.find(|line| line["kind"] == kind)
+        };
+        ok(cascade::lab::eventually("the line of the log", crate::town::LIMIT, line).await)["flags"].clone()
+    };
+    assert_eq!((flags("attempt").await, flags("request").await), ("-".into(), "UT".into()));
+}

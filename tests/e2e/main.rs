@@ -41,5 +41,6 @@ mod retries;
 mod route_cache;
 mod sessions;
 mod sharing;
+mod shipped;
 mod spoofing;
 mod sticky;

@@ -84,3 +84,33 @@ fn openmetrics_is_given_to_those_who_ask() {
     let (text, kind) = metrics.text(false);
     assert!(!text.contains("# EOF") && kind.starts_with("text/plain; version=0.0.4"));
 }
+
+#[test]
+fn pairs_of_tenant_and_model_are_bounded_as_a_whole() {
+    let metrics = Metrics::new();
+    for index in 0..6_000 {
+        let (tenant, model) = (format!("t{}", index / 100), format!("m{}", index % 100));
+        metrics.decided(&event(Some(&model), TenantLabel::Named(&tenant)));
+    }
+    metrics.decided(&event(None, TenantLabel::Anonymous));
+    metrics.decided(&event(Some("m0"), TenantLabel::Named("t0")));
+    let of = |tenant: &str, model: &str| {
+        let labels = format!(r#"{{tenant="{tenant}",model="{model}",outcome="override"}}"#);
+        value(&metrics, &format!("cascade_tenant_model_requests_total{labels}"))
+    };
+    assert_eq!((of("t0", "m0"), of("t49", "m99"), of("t50", "m0")), (Some(2.0), Some(1.0), None));
+    assert_eq!(of("other", "other"), Some(1_001.0));
+}
+
+#[test]
+fn fallbacks_are_counted_by_a_bounded_number_of_models() {
+    let metrics = Metrics::new();
+    for index in 0..10_500 {
+        metrics.fell_back(Some(&format!("m{index}")));
+    }
+    metrics.fell_back(Some("m0"));
+    metrics.chain_exhausted(None);
+    assert_eq!(value(&metrics, r#"cascade_fallbacks_total{model="m0"}"#), Some(2.0));
+    assert_eq!(value(&metrics, r#"cascade_fallbacks_total{model="other"}"#), Some(500.0));
+    assert_eq!(value(&metrics, r#"cascade_chains_exhausted_total{model="other"}"#), Some(1.0));
+}
