@@ -12,7 +12,7 @@ use crate::document::{Entry, Node, Value};
 const DIGITS: usize = 16;
 
 pub(super) fn of(document: &Node) -> Revision {
-    let mut out = Vec::new();
+    let mut out = Sha256::new();
     let mut entries: Vec<&Entry> = document.entries().iter().filter(|entry| entry.key != "$schema").collect();
     entries.sort_by(|a, b| a.key.cmp(&b.key));
     for entry in entries {
@@ -21,14 +21,30 @@ pub(super) fn of(document: &Node) -> Revision {
             ("tests" | "invariants", Value::List(items)) => {
                 let mut items: Vec<Vec<u8>> = items.iter().map(bytes).collect();
                 items.sort();
-                out.extend(items.concat());
+                items.iter().for_each(|item| out.take(item));
             }
             _ => node(&entry.value, &mut out),
         }
     }
-    let hash = Sha256::digest(&out);
-    let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits: String = out.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     Revision(Arc::from(&digits[..DIGITS]))
+}
+
+/// Where bytes go: into the hash as they come, since the bytes of a large catalog are another copy of it.
+trait Out {
+    fn take(&mut self, bytes: &[u8]);
+}
+
+impl Out for Sha256 {
+    fn take(&mut self, bytes: &[u8]) {
+        self.update(bytes);
+    }
+}
+
+impl Out for Vec<u8> {
+    fn take(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
 }
 
 fn bytes(item: &Node) -> Vec<u8> {
@@ -38,27 +54,27 @@ fn bytes(item: &Node) -> Vec<u8> {
 }
 
 /// Each value with its kind and length, so that no two documents give the same bytes.
-fn node(item: &Node, out: &mut Vec<u8>) {
+fn node(item: &Node, out: &mut impl Out) {
     match &item.value {
-        Value::Null => out.push(b'n'),
-        Value::Bool(flag) => out.extend([b'b', u8::from(*flag)]),
+        Value::Null => out.take(b"n"),
+        Value::Bool(flag) => out.take(&[b'b', u8::from(*flag)]),
         Value::Integer(integer) => {
-            out.push(b'i');
-            out.extend(integer.to_be_bytes());
+            out.take(b"i");
+            out.take(&integer.to_be_bytes());
         }
         Value::Float(float) => {
-            out.push(b'f');
-            out.extend(float.to_bits().to_be_bytes());
+            out.take(b"f");
+            out.take(&float.to_bits().to_be_bytes());
         }
         Value::Text(value) => text(value, out),
         Value::List(items) => {
-            out.push(b'l');
-            out.extend(items.len().to_be_bytes());
+            out.take(b"l");
+            out.take(&items.len().to_be_bytes());
             items.iter().for_each(|item| node(item, out));
         }
         Value::Map(entries) => {
-            out.push(b'm');
-            out.extend(entries.len().to_be_bytes());
+            out.take(b"m");
+            out.take(&entries.len().to_be_bytes());
             let mut entries: Vec<&Entry> = entries.iter().collect();
             entries.sort_by(|a, b| a.key.cmp(&b.key));
             for entry in entries {
@@ -69,8 +85,8 @@ fn node(item: &Node, out: &mut Vec<u8>) {
     }
 }
 
-fn text(value: &str, out: &mut Vec<u8>) {
-    out.push(b't');
-    out.extend(value.len().to_be_bytes());
-    out.extend(value.as_bytes());
+fn text(value: &str, out: &mut impl Out) {
+    out.take(b"t");
+    out.take(&value.len().to_be_bytes());
+    out.take(value.as_bytes());
 }

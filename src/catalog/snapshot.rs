@@ -6,6 +6,7 @@ mod ids;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 pub use self::ids::{ClusterId, GroupId, ModelId, ProviderId, TagId, TagSet, TenantId};
@@ -92,6 +93,22 @@ pub struct Model {
 pub struct Tenant {
     pub name: TenantName,
     pub tier: Option<TierName>,
+    /// Shared by all tenants that are no more than a name in a tier: most of a large catalog.
+    pub rules: Arc<TenantRules>,
+    pub place: Place,
+}
+
+impl Deref for Tenant {
+    type Target = TenantRules;
+
+    fn deref(&self) -> &TenantRules {
+        &self.rules
+    }
+}
+
+/// What a tenant is judged by.
+#[derive(Debug, Clone)]
+pub struct TenantRules {
     /// `["*"]` allows everything.
     pub allowed_models: Vec<(Pattern, Place)>,
     pub denied_models: Vec<(Pattern, Place)>,
@@ -104,11 +121,10 @@ pub struct Tenant {
     /// Any restriction, or `fail: closed` on the tenant or its tier (rule 2).
     pub fail_closed: bool,
     pub mode: Mode,
-    pub place: Place,
 }
 
-impl Tenant {
-    /// All that the tenant is judged by, without its name and without places: equal for tenants that get equal answers.
+impl TenantRules {
+    /// All that the tenant is judged by, without places: equal for tenants that get equal answers.
     #[must_use]
     pub fn rules_text(&self) -> String {
         let patterns =

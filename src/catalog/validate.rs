@@ -7,6 +7,9 @@ mod names;
 mod overlap;
 mod reach;
 
+use std::fmt;
+use std::sync::Arc;
+
 use super::compile::Rules;
 use super::snapshot::Snapshot;
 use crate::diagnostic::{Diagnostic, Place};
@@ -15,29 +18,36 @@ use crate::names::{TenantName, TierName};
 
 /// The rules of one tier or tenant, for warnings about them.
 pub(super) struct Written {
-    /// "tier `eu`", "tenant `acme`".
-    whose: String,
-    kind: Kind,
-    own: Rules,
+    whose: Whose,
+    own: Arc<Rules>,
     /// With the tier folded in.
-    folded: Rules,
+    folded: Arc<Rules>,
     place: Place,
 }
 
+/// Displayed as "tier `eu`" or "tenant `acme`".
 #[derive(Clone, PartialEq, Eq)]
-enum Kind {
+enum Whose {
     Tier(TierName),
-    Tenant,
+    Tenant(TenantName),
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tier(name) => write!(f, "tier `{name}`"),
+            Self::Tenant(name) => write!(f, "tenant `{name}`"),
+        }
+    }
 }
 
 impl Written {
-    pub(super) fn tier(name: &TierName, rules: &Rules, place: &Place) -> Self {
-        let (own, folded) = (rules.clone(), rules.clone());
-        Self { whose: format!("tier `{name}`"), kind: Kind::Tier(name.clone()), own, folded, place: place.clone() }
+    pub(super) fn tier(name: &TierName, rules: Arc<Rules>, place: &Place) -> Self {
+        Self { whose: Whose::Tier(name.clone()), own: rules.clone(), folded: rules, place: place.clone() }
     }
 
-    pub(super) fn tenant(name: &TenantName, own: Rules, folded: &Rules, place: &Place) -> Self {
-        Self { whose: format!("tenant `{name}`"), kind: Kind::Tenant, own, folded: folded.clone(), place: place.clone() }
+    pub(super) fn tenant(name: &TenantName, own: Arc<Rules>, folded: Arc<Rules>, place: &Place) -> Self {
+        Self { whose: Whose::Tenant(name.clone()), own, folded, place: place.clone() }
     }
 }
 

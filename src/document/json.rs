@@ -174,6 +174,7 @@ impl Reader<'_> {
             self.skip_blank();
             if self.peek() != Some(b',') {
                 self.expect(b']', "`,` or `]`")?;
+                items.shrink_to_fit();
                 return Ok(Value::List(items));
             }
             self.at += 1;

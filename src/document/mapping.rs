@@ -61,6 +61,8 @@ impl Mapping {
                 self.insert(entry.key, entry.place, entry.value, &mut Vec::new());
             }
         }
+        // Most mappings have one or two entries, and a vector begins with room for four.
+        self.entries.shrink_to_fit();
         self.entries
     }
 }

@@ -186,7 +186,10 @@ impl Builder {
     fn close(&mut self, at: Marker) -> Step {
         let Some(frame) = self.stack.pop() else { return Ok(()) };
         let value = match frame.content {
-            Content::List(items) => Value::List(items),
+            Content::List(mut items) => {
+                items.shrink_to_fit();
+                Value::List(items)
+            }
             Content::Map(mapping, _) => Value::Map(mapping.finish()),
         };
         let node = Node { value, place: frame.place };

@@ -13,6 +13,9 @@ use super::{Endpoint, Request, Response, Result, Trouble, eventually};
 /// A catalog of the usual size loads in milliseconds; the machine may be busy.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
+/// Whoever writes a catalog here writes it whole, before the start or by rename.
+const QUICK: [(&str, &str); 2] = [("CASCADE_CATALOG__SETTLE", "30ms"), ("CASCADE_CATALOG__SETTLE_LOOSENING", "60ms")];
+
 /// A running `cascade serve`, killed on drop.
 #[derive(Debug)]
 pub struct Serve {
@@ -39,6 +42,14 @@ impl Serve {
     /// # Errors
     /// When it cannot be started.
     pub fn spawn(program: &Path, directory: &Path, arguments: &[&str]) -> Result<Self> {
+        Self::spawn_with(program, directory, arguments, &QUICK)
+    }
+
+    /// The same with the variables `settings`, and with its own times for a catalog to settle unless they say otherwise.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn spawn_with(program: &Path, directory: &Path, arguments: &[&str], settings: &[(&str, &str)]) -> Result<Self> {
         let socket = |name: &str| Endpoint::Unix(directory.join(name));
         let (grpc, admin, log) = (socket("grpc.sock"), socket("admin.sock"), directory.join("cascade.log"));
         let output = File::options().create(true).append(true).open(&log);
@@ -47,8 +58,7 @@ impl Serve {
         let mut command = Command::new(program);
         command.arg("serve").args(["--listen", &grpc.to_string(), "--admin", &admin.to_string()]).args(arguments);
         without_settings(&mut command);
-        // Whoever writes a catalog here writes it whole, before the start or by rename.
-        command.env("CASCADE_CATALOG__SETTLE", "30ms").env("CASCADE_CATALOG__SETTLE_LOOSENING", "60ms");
+        command.envs(settings.iter().copied());
         let child = command
             .stdin(Stdio::null())
             .stdout(output)

@@ -107,7 +107,7 @@ fn add_group(
     };
     let group = snapshot.group(id);
     if group.clusters.is_empty() {
-        if tenant.is_some_and(Tenant::restricts_clusters) {
+        if tenant.is_some_and(|tenant| tenant.restricts_clusters()) {
             note(None, Why::UnknownClusters);
         } else {
             left.any_allowed = true;

@@ -1,11 +1,14 @@
 //! Cascade's life beside a running Envoy: catalogs that change, processes that die and come back, clients that are slow or leave.
 //! In all of it no request may fail that would not have failed without Cascade.
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use cascade::lab::config::ProcessorWatch;
-use cascade::lab::{BodyMode, Request, eventually};
+use cascade::lab::{BodyMode, Request, Serve, eventually};
 
+use crate::cases::CASCADE;
 use crate::gateway::{chat, chat_of, ok};
 use crate::town::{Crowd, LIMIT, Town, leads_to, start};
 
@@ -39,6 +42,49 @@ async fn a_catalog_that_changes_under_load_fails_no_request_and_mixes_no_answer(
         assert_eq!((*status, served_by.as_str()), (200, expected), "{answer:?}");
     }
     assert!(answers.iter().any(|(_, by, _)| by == "a") && answers.iter().any(|(_, by, _)| by == "b"));
+}
+
+/// Cascade's own times for a change to settle, but for the one that a loosening takes: nothing here may come after it.
+#[tokio::test]
+async fn half_a_catalog_lets_no_tenant_past_its_restriction_and_a_file_moved_aside_takes_none_away() {
+    let catalog = format!("{}tenants:\n  acme:\n    tier: free\n    denied_models: [m]\ntiers: {{free: {{}}}}\n", leads_to("a"));
+    let half = |text: &str| text[..text.find("    denied_models").unwrap()].replace("    tier: free\n", "    fail: open\n");
+    let settings = "extract: {tenant: [{header: x-tenant-id, trusted: true}]}\n";
+    let mut town = Town::with_catalog(&catalog, settings, |_| ()).await;
+    town.serve.kill();
+    let file = town.scratch.path().join("catalog.yaml");
+    let arguments = ["--config".to_owned(), text(&town.scratch.path().join("cascade.yaml")), "--catalog".to_owned(), text(&file)];
+    let times = [("CASCADE_CATALOG__SETTLE_LOOSENING", "1h"), ("CASCADE_CATALOG__REFRESH", "200ms")];
+    let arguments = arguments.each_ref().map(String::as_str);
+    town.serve = ok(Serve::spawn_with(Path::new(CASCADE), town.scratch.path(), &arguments, &times));
+    ok(town.serve.ready().await);
+
+    let ask = async || town.send(chat().header("x-tenant-id", "acme")).await;
+    let refused = || async { (ask().await.0 == 403).then_some(()) };
+    ok(eventually("Envoy's connection to the new process", LIMIT, refused).await);
+    let held = async |why: &str| {
+        let pending = || async { Some(town.status().await).filter(|status| status["pending"].to_string().contains(why)) };
+        ok(eventually(why, LIMIT, pending).await);
+        let (status, trail) = ask().await;
+        assert_eq!((status, trail.to_string().as_str()), (403, ""), "{why}: nobody but the gateway answered");
+    };
+    // Two halves with time between them, the first of which is a catalog without the restriction.
+    fs::write(&file, half(&catalog)).unwrap();
+    held("the models `m` are not denied").await;
+    fs::write(&file, &catalog).unwrap();
+    let settled = || async { town.status().await["pending"].is_null().then_some(()) };
+    ok(eventually("the whole", LIMIT, settled).await);
+    // Moved aside, and back.
+    fs::rename(&file, town.scratch.path().join("catalog.yaml~")).unwrap();
+    assert_eq!(ask().await.0, 403);
+    fs::rename(town.scratch.path().join("catalog.yaml~"), &file).unwrap();
+    ok(eventually("the file", LIMIT, settled).await);
+    assert_eq!(ask().await.0, 403);
+    assert_eq!(town.metric("cascade_catalog_reloads_total{result=\"success\"}").await, Some(1.0), "the halves were never taken");
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
 }
 
 #[tokio::test]

@@ -66,6 +66,19 @@ impl Rules {
         }
     }
 
+    /// True if nothing is written.
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { allowed, denied, chains, require_tags, forbid_tags, forbid_providers, fail_closed, mode } = self;
+        allowed.is_none()
+            && denied.is_empty()
+            && chains.is_empty()
+            && require_tags.is_empty()
+            && forbid_tags.is_empty()
+            && forbid_providers.is_empty()
+            && fail_closed.is_none()
+            && mode.is_none()
+    }
+
     /// These rules over those of a tier: own keys win, chains merge key by key, restrictions add up, the strictest `fail` counts.
     pub(super) fn over(&self, tier: &Self) -> Self {
         let mut folded = self.clone();

@@ -1,12 +1,13 @@
 //! Tiers, tenants with their tier folded in, their keys, and the defaults for requests without any of these.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::groups::ModelChain;
 use super::names::{in_order, number, section};
 use super::rules::{Ground, Rules};
 use crate::catalog::snapshot::{
-    Defaults, Mode, Restriction, StrangerPolicy, TagSet, Tenant, TenantChains, TenantId, UnknownModelPolicy,
+    Defaults, Mode, Restriction, StrangerPolicy, TagSet, Tenant, TenantChains, TenantId, TenantRules, UnknownModelPolicy,
 };
 use crate::catalog::validate::Written;
 use crate::diagnostic::Place;
@@ -26,6 +27,22 @@ pub(super) struct Tenants {
     /// Every tier, then every tenant, as written.
     pub(super) written: Vec<Written>,
     key_places: HashMap<[u8; 32], Place>,
+    shared: HashMap<Option<TierName>, Shared>,
+}
+
+/// The rules of all tenants of a tier that write none of their own.
+#[derive(Clone)]
+struct Shared {
+    own: Arc<Rules>,
+    folded: Arc<Rules>,
+    compiled: Arc<TenantRules>,
+}
+
+impl Shared {
+    fn new(own: Rules, tier: Option<&Rules>, place: &Place) -> Self {
+        let folded = Arc::new(tier.map_or_else(|| own.clone(), |tier| own.over(tier)));
+        Self { compiled: Arc::new(compiled(&folded, place)), folded, own: Arc::new(own) }
+    }
 }
 
 pub(super) fn read(document: &Node, ground: &mut Ground<'_, '_>) -> Tenants {
@@ -33,7 +50,7 @@ pub(super) fn read(document: &Node, ground: &mut Ground<'_, '_>) -> Tenants {
     for entry in section(document, "tiers") {
         let Ok(name) = TierName::parse(&entry.key) else { continue };
         let rules = Rules::read(entry, ground);
-        tenants.written.push(Written::tier(&name, &rules, &entry.place));
+        tenants.written.push(Written::tier(&name, Arc::new(rules.clone()), &entry.place));
         tenants.tiers.insert(name, rules);
     }
     for entry in section(document, "tenants") {
@@ -51,12 +68,18 @@ impl Tenants {
         }
         let own = Rules::read(entry, ground);
         let tier = self.tier(entry, ground);
-        let folded = tier.as_ref().and_then(|tier| self.tiers.get(tier)).map_or_else(|| own.clone(), |tier| own.over(tier));
+        let of_tier = tier.as_ref().and_then(|tier| self.tiers.get(tier));
+        let Shared { own, folded, compiled } = if own.is_empty() {
+            let shared = self.shared.entry(tier.clone());
+            shared.or_insert_with(|| Shared::new(own, of_tier, &entry.place)).clone()
+        } else {
+            Shared::new(own, of_tier, &entry.place)
+        };
         let id = TenantId(number(self.all.len()));
         self.keys(entry, id, ground);
         self.ids.insert(name.clone(), id);
-        self.written.push(Written::tenant(&name, own, &folded, &entry.place));
-        self.all.push(tenant(name, tier, folded, &entry.place));
+        self.written.push(Written::tenant(&name, own, folded, &entry.place));
+        self.all.push(Tenant { name, tier, rules: compiled, place: entry.place.clone() });
     }
 
     fn tier(&self, entry: &Entry, ground: &mut Ground<'_, '_>) -> Option<TierName> {
@@ -92,7 +115,7 @@ impl Tenants {
     }
 }
 
-fn tenant(name: TenantName, tier: Option<TierName>, rules: Rules, place: &Place) -> Tenant {
+fn compiled(rules: &Rules, place: &Place) -> TenantRules {
     let fail_closed = rules.restricts() || matches!(rules.fail_closed, Some((true, _)));
     let any = || vec![(crate::catalog::pattern::Pattern::new("*"), place.clone())];
     let tags = |rules: &[(crate::catalog::snapshot::TagId, Place)]| {
@@ -106,29 +129,27 @@ fn tenant(name: TenantName, tier: Option<TierName>, rules: Rules, place: &Place)
         rules.forbid_providers.iter().map(|(provider, place)| (Restriction::ForbidProvider(*provider), place.clone()));
     let restrictions = require.chain(forbid).chain(providers).collect();
     let mut chains = TenantChains::default();
-    for keyed in rules.chains {
+    for keyed in &rules.chains {
+        let chain = keyed.chain.clone();
         if keyed.key.is_any() {
-            chains.any = Some(keyed.chain);
+            chains.any = Some(chain);
         } else if keyed.key.is_exact() {
-            chains.exact.insert(keyed.key.as_str().to_owned(), keyed.chain);
+            chains.exact.insert(keyed.key.as_str().to_owned(), chain);
         } else {
-            chains.patterns.push((keyed.key, keyed.chain));
+            chains.patterns.push((keyed.key.clone(), chain));
         }
     }
     chains.patterns.sort_by(|a, b| a.0.rank().cmp(&b.0.rank()));
-    Tenant {
-        name,
-        tier,
+    TenantRules {
         require_tags: tags(&rules.require_tags),
         forbid_tags: tags(&rules.forbid_tags),
-        forbid_providers: rules.forbid_providers.into_iter().map(|(provider, _)| provider).collect(),
+        forbid_providers: rules.forbid_providers.iter().map(|(provider, _)| *provider).collect(),
         restrictions,
-        allowed_models: rules.allowed.unwrap_or_else(any),
-        denied_models: rules.denied,
+        allowed_models: rules.allowed.clone().unwrap_or_else(any),
+        denied_models: rules.denied.clone(),
         chains,
         fail_closed,
         mode: rules.mode.unwrap_or(Mode::Enforce),
-        place: place.clone(),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::reach::{allows, chain_for, groups_of, permits, serves, usable};
-use super::{Context, Kind, Written};
+use super::{Context, Whose, Written};
 use crate::catalog::compile::KeyedChain;
 use crate::catalog::snapshot::{Chain, Entry, GroupId, Model, ModelId, Snapshot};
 use crate::diagnostic::Place;
@@ -155,7 +155,7 @@ impl Lengths {
         Self { longest: models.iter().copied().max().unwrap_or(0), models, seen: HashMap::new() }
     }
 
-    fn check(&mut self, context: &mut Context<'_>, whose: &str, keyed: &KeyedChain, models: &[Option<ModelId>]) {
+    fn check(&mut self, context: &mut Context<'_>, whose: &Whose, keyed: &KeyedChain, models: &[Option<ModelId>]) {
         let (snapshot, chain) = (context.snapshot, &keyed.chain);
         let max_attempts = snapshot.defaults.max_attempts;
         let copies = chain.entries.iter().filter(|entry| **entry == Entry::ModelChain).count();
@@ -218,7 +218,7 @@ fn left_out_by_name(context: &mut Context<'_>, written: &Written, by_name: &[(&M
         }
     }
     // What a tier's rules do to the models' own chains is said once, at the tier.
-    if written.kind == Kind::Tenant && !written.own.restricts_clusters() {
+    if matches!(written.whose, Whose::Tenant(_)) && !written.own.restricts_clusters() {
         return;
     }
     let mut said = HashSet::new();

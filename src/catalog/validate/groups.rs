@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::reach::groups_of;
-use super::{Context, Kind};
+use super::{Context, Whose};
 use crate::catalog::snapshot::{Chain, ClusterId, GroupId, UnknownModelPolicy};
 use crate::document::suggest::nearest;
 
@@ -68,7 +68,7 @@ fn clusters(context: &mut Context<'_>) {
 fn unused_tiers(context: &mut Context<'_>) {
     let used: HashSet<&str> = context.snapshot.tenants.iter().filter_map(|tenant| Some(tenant.tier.as_ref()?.as_str())).collect();
     for written in context.written {
-        if let Kind::Tier(name) = &written.kind
+        if let Whose::Tier(name) = &written.whose
             && !used.contains(name.as_str())
         {
             let message = format!("no tenant is of the tier `{name}`");
