@@ -136,5 +136,6 @@ impl Pipeline {
 /// the model, and there it is renamed.
 fn renaming(plan: &Plan) -> Plan {
     let as_read = |source: &Source| if source.is_envoys_reading() { Source::Dialect } else { source.clone() };
-    Plan { model: plan.model.iter().map(as_read).collect(), ..plan.clone() }
+    let model = plan.model.iter().map(as_read).collect();
+    Plan { model, tenant: Vec::new(), session: Vec::new(), on_duplicate_key: plan.on_duplicate_key }
 }

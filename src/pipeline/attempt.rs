@@ -93,8 +93,10 @@ pub struct Attempt {
     request_id: Option<String>,
     /// Reads the body, if that is where the model may be.
     reader: Option<Reader>,
-    /// Where the model is if not in the body, by the source that finds it there.
-    in_head: Option<(usize, InHead)>,
+    /// Where the model may be if not in the body, by the source that finds it there.
+    in_head: Vec<(usize, InHead)>,
+    /// The body has no content coding.
+    is_plain: bool,
     /// Something was counted: what is not changed further need not be.
     is_counted: bool,
     _guard: StreamGuard,
@@ -109,7 +111,8 @@ impl Pipeline {
             changing: Changing::default(),
             request_id: None,
             reader: None,
-            in_head: None,
+            in_head: Vec::new(),
+            is_plain: true,
             is_counted: false,
             _guard: self.metrics.stream(),
             pipeline: Arc::clone(self),
@@ -156,35 +159,45 @@ impl Attempt {
         let target = format!("{}{}", self.changing.sent.path, self.changing.sent.query);
         let kept = self.changing.sent.header.clone();
         let sent = SentHead { head: &head, target: &target, header: kept.as_ref() };
-        let mut reader = Reader::new(&sent, &pipeline.renaming, Needs::default(), &pipeline.rules.limits);
-        let sources = pipeline.renaming.model.iter().enumerate();
-        self.in_head = sources.filter_map(|(index, source)| Some((index, InHead::of(&sent, source)?))).next();
-        let is_plain = encoding::named(&sent).is_some_and(|encoding| encoding::is_plain(&encoding));
-        let mut renamed = None;
-        let mut reads_body = false;
         let is_foreign = self.naming.is_foreign();
         if is_foreign {
             self.count(Became::UnknownCluster);
         }
-        if is_foreign || self.naming.is_settled() {
-            // Only what earlier attempts have changed is to be taken back, and the path may begin otherwise.
-        } else if reader.needs_no_body() || body == Body::Absent {
-            reader.finish();
-            renamed = self.in_the_head(&reader);
-        } else if !is_plain {
-            self.count(Became::Compressed);
-        } else if body == Body::OutOfReach {
-            pipeline.cautions.body_not_shown();
-            self.count(Became::BodyNotShown);
-        } else {
-            reads_body = true;
-            self.reader = Some(reader);
+        if self.changing.is_lost() {
+            self.count(Became::Unreadable);
         }
+        // Else only what earlier attempts have changed is to be taken back, and the path may begin otherwise.
+        let is_ours = !is_foreign && !self.naming.is_settled();
+        let (renamed, reads_body) = if is_ours { self.look(&sent, body) } else { (None, false) };
         let set = self.set(renamed);
         if !reads_body && !self.is_counted {
             self.count(Became::Unchanged);
         }
         Plan { set, reads_body }
+    }
+
+    /// Looks for the model: which name goes where in the head, and whether the body has to be read first.
+    fn look(&mut self, sent: &impl Head, body: Body) -> (Option<(InHead, String)>, bool) {
+        let pipeline = Arc::clone(&self.pipeline);
+        let mut reader = Reader::new(sent, &pipeline.renaming, Needs::default(), &pipeline.rules.limits);
+        let sources = pipeline.renaming.model.iter().enumerate();
+        self.in_head = sources.filter_map(|(index, source)| Some((index, InHead::of(sent, source)?))).collect();
+        self.is_plain = encoding::named(sent).is_some_and(|encoding| encoding::is_plain(&encoding));
+        if reader.needs_no_body() || body == Body::Absent {
+            reader.finish();
+            return (self.in_the_head(&reader), false);
+        }
+        if !self.is_plain && self.in_head.is_empty() {
+            self.count(Became::Compressed);
+            return (None, false);
+        }
+        if body == Body::OutOfReach {
+            pipeline.cautions.body_not_shown();
+            self.count(Became::BodyNotShown);
+            return (None, false);
+        }
+        self.reader = Some(reader);
+        (None, true)
     }
 
     fn changed(&mut self, body: &[u8]) -> Change {
@@ -195,16 +208,17 @@ impl Attempt {
             self.count(Became::Malformed);
             return change;
         }
-        match reader.model_in(body) {
+        // Places in a compressed body are those of what came out of it.
+        match reader.model_in(body).filter(|_| self.is_plain) {
             Some(InBody { range, style }) => {
                 let text = self.name_for(&reader).and_then(|(_, name)| style.write(&name));
                 change.edit = text.map(|text| Edit { range, text });
             }
-            None => {
-                if let Some(renamed) = self.in_the_head(&reader) {
-                    change.set = self.set(Some(renamed));
-                }
-            }
+            None => match self.in_the_head(&reader) {
+                Some(renamed) => change.set = self.set(Some(renamed)),
+                None if !self.is_plain && self.name_for(&reader).is_some() => self.count(Became::Compressed),
+                None => {}
+            },
         }
         if change.edit.is_some() {
             self.count(Became::Body);
@@ -226,7 +240,8 @@ impl Attempt {
     fn in_the_head(&mut self, reader: &Reader) -> Option<(InHead, String)> {
         let (sent, name) = self.name_for(reader)?;
         let found = reader.facts().1.model;
-        let (_, place) = self.in_head.take().filter(|(index, _)| Some(*index) == found)?;
+        let at = self.in_head.iter().position(|(index, _)| Some(*index) == found)?;
+        let (_, place) = self.in_head.swap_remove(at);
         match &place {
             InHead::Header(header) => self.changing.holds(header, &sent).then_some((place, name)),
             InHead::Path(_) | InHead::Query(_) => Some((place, name)),
@@ -264,9 +279,6 @@ impl Attempt {
         let pipeline = Arc::clone(&self.pipeline);
         let request = origin::Request { id: self.request_id.clone(), keys: &pipeline.keys, now: pipeline.monitor.now() };
         let (set, is_done) = self.changing.set(wanted, &request);
-        if self.changing.is_lost() {
-            self.count(Became::Unreadable);
-        }
         became.into_iter().filter(|(changes, _)| *changes && is_done).for_each(|(_, became)| self.count(became));
         set
     }

@@ -320,6 +320,41 @@ async fn a_header_that_names_the_model_starts_anew_with_every_attempt() {
 }
 
 #[tokio::test]
+async fn an_empty_value_and_a_compressed_body_hide_no_later_source() {
+    let gzip = "gzip";
+    for (sources, headers, path, result) in [
+        ("{header: x-model}, {query: model}", [("x-model", ""), ("x", "")], "/x?model=c", "query"),
+        ("{path: \"/{model}\"}, {query: model}", [("x", ""), ("y", "")], "/x?model=alias", "unchanged"),
+        ("{body: /engine}, {query: model}", [("x", ""), ("y", "")], "/x?model=c", "query"),
+        // The decision looks into compressed bodies, and so does the role; but it changes none.
+        ("{body: /engine}, {query: model}", [("content-encoding", gzip), ("y", "")], "/x?model=c", "query"),
+        ("{body: /model}, {query: model}", [("content-encoding", gzip), ("y", "")], "/x?model=alias", "compressed"),
+        ("{body: /model}", [("content-encoding", gzip), ("y", "")], "/x?model=alias", "compressed"),
+    ] {
+        let (_home, cascade, channel) = reading(sources).await;
+        let mut sent = vec![own(":path", "/x?model=alias"), own("content-type", "application/json")];
+        sent.extend(headers.iter().map(|(name, value)| own(name, value)));
+        let given: Vec<(&str, &str)> = sent.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let body = br#"{"model":"alias","n":1}"#;
+        let body = if sent.iter().any(|(_, value)| value == gzip) { compressed(body) } else { body.to_vec() };
+        let answers = converse(&channel, vec![head("c", &given), grpc::whole_body(body)]).await;
+        let set = format!("{answers:?}");
+        let shown = path.strip_prefix("/x").unwrap();
+        let is_set = set.contains(":path");
+        assert_eq!(is_set, shown != "?model=alias", "{sources}: {set}");
+        assert_eq!(new_body(&answers[1]), None, "{sources}");
+        let series = format!("cascade_upstream_rewrites_total{{result=\"{result}\"}}");
+        assert_eq!(cascade.metric(&series).await, Some(1.0), "{sources}");
+    }
+}
+
+fn compressed(body: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut encoder, body).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
 async fn an_upgrade_never_waits_for_a_body() {
     let (_home, _cascade, channel) = reading("{query: model}, {dialect: auto}").await;
     for upgrade in [own("upgrade", "websocket"), own(":method", "CONNECT"), own(":protocol", "websocket")] {
