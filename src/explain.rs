@@ -16,6 +16,7 @@ use crate::catalog::snapshot::Snapshot;
 use crate::extract::reader::Needs;
 use crate::extract::request::Request;
 use crate::extract::source::{Plan, Source};
+use crate::extract::spelling::is_visible;
 use crate::extract::{Facts, Found, Limits, Origins, TenantClaim};
 use crate::health::{Moment, Seen};
 use crate::resolve::chain::{Step, Why};
@@ -152,7 +153,7 @@ fn facts(snapshot: &Snapshot, rules: &Rules, question: &Question) -> (Facts, Vec
         given("tenant");
     }
     if let Some(session) = &question.session {
-        facts.session = Some(session.clone()).filter(|session| !session.is_empty());
+        facts.session = Some(session.clone()).filter(|session| is_visible(session));
         given("session");
     }
     (facts, origins)

@@ -63,7 +63,10 @@ pub fn of(head: &impl Head, path: &str, place: &ModelPlace) -> ContentType {
         "application/x-www-form-urlencoded" => BodyKind::Form,
         _ => BodyKind::Other,
     };
-    let is_ambiguous = matches!(kind, BodyKind::Multipart { .. }) && !are_plain(parameters, "");
+    let is_ambiguous = match &kind {
+        BodyKind::Multipart { boundary } => !are_plain(parameters, "") || !is_plain_boundary(boundary),
+        BodyKind::Json | BodyKind::Form | BodyKind::Other | BodyKind::Unclear(_) => false,
+    };
     let doubt = if is_ambiguous { Some(BOUNDARY) } else { (!is_utf8(parameters)).then_some(CHARSET) };
     ContentType { kind, doubt }
 }
@@ -78,6 +81,11 @@ fn takes_uploads(path: &str) -> bool {
 
 fn boundary(parameters: &str) -> Option<String> {
     parameter(parameters, "boundary").filter(|boundary| !boundary.is_empty() && boundary.len() <= 200)
+}
+
+/// RFC 2046's characters, and no blank at either end, where some parsers cut it off.
+fn is_plain_boundary(boundary: &str) -> bool {
+    boundary == boundary.trim() && boundary.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"'()+_,-./:=? ".contains(&byte))
 }
 
 /// True if no parameter names a charset, or one that is UTF-8 or a part of it.
@@ -164,6 +172,9 @@ mod tests {
             ("/custom", "multipart/form-data; boundary=a; boundary*=utf-8''b", Some(BOUNDARY)),
             ("/custom", "multipart/form-data; boundary=\"\\b\"", Some(BOUNDARY)),
             ("/custom", "multipart/form-data; boundary=a=b", Some(BOUNDARY)),
+            ("/custom", "multipart/form-data; boundary=\"a=b\"", None),
+            ("/custom", "multipart/form-data; boundary=\"a \"", Some(BOUNDARY)),
+            ("/custom", "multipart/form-data; boundary=\"é\"", Some(BOUNDARY)),
         ] {
             assert_eq!(content_type(path, &[value]).doubt, doubt, "{path} {value}");
         }

@@ -30,14 +30,11 @@ impl Seen {
 /// True if the keys differ in case alone, as Unicode has it: `ſ` is an `s` and the Kelvin sign a `k`.
 #[must_use]
 pub fn is_case_variant(key: &str, wanted: &str) -> bool {
-    if key == wanted {
-        return false;
-    }
-    if key.len() == wanted.len() && key.eq_ignore_ascii_case(wanted) {
-        return true;
+    if key.is_ascii() && wanted.is_ascii() {
+        return key.len() == wanted.len() && key != wanted && key.eq_ignore_ascii_case(wanted);
     }
     // A variant of another length holds a character beyond ASCII.
-    !(key.is_ascii() && wanted.is_ascii()) && key.chars().map(fold).eq(wanted.chars().map(fold))
+    key != wanted && key.chars().map(fold).eq(wanted.chars().map(fold))
 }
 
 /// How many bytes a case variant may have at most: `k` takes one, the Kelvin sign three.

@@ -52,6 +52,7 @@ const READERS: [Reader; 5] = [
 fn scan(body: &[u8], piece: usize) -> bool {
     static POINTER: LazyLock<Pointer> = LazyLock::new(|| Pointer::to_key("model"));
     let mut scanner = Scanner::new([&*POINTER], 128, OnDuplicateKey::Reject);
+    scanner.guard(0);
     let whole = body.chunks(piece).all(|chunk| scanner.push(chunk).is_ok()) && scanner.finish().is_ok();
     whole && matches!(scanner.slot(0), Slot::Text(model) if model == MODEL)
 }

@@ -19,8 +19,11 @@ struct Target {
     start: usize,
     /// Closed: the object that holds the last segment has ended, nothing can change the slot.
     closed: bool,
-    /// What is seen of each segment's spellings; empty if other spellings are ignored.
-    spellings: Vec<Seen>,
+    /// Other spellings of its keys count, and which segments have one: a bit each.
+    is_guarded: bool,
+    spelled_otherwise: u16,
+    /// A segment has two spellings.
+    spelled_twice: bool,
     /// Its value is neither a text nor `null`.
     is_odd: bool,
 }
@@ -42,7 +45,9 @@ impl Targets {
             slot: Slot::Absent,
             start: 0,
             closed: false,
-            spellings: Vec::new(),
+            is_guarded: false,
+            spelled_otherwise: 0,
+            spelled_twice: false,
             is_odd: false,
         });
         Self { list: targets.collect(), on_duplicate, duplicate: false }
@@ -50,14 +55,16 @@ impl Targets {
 
     /// From now on other spellings of the keys on the way to this target are noted.
     pub(super) fn guard(&mut self, index: usize) {
-        let target = &mut self.list[index];
-        target.spellings = vec![Seen::default(); target.segments.len()];
+        self.list[index].is_guarded = true;
     }
 
     /// Another spelling of a guarded key was seen, or two.
     pub(super) fn spellings(&self) -> Seen {
-        let all = self.list.iter().flat_map(|target| &target.spellings);
-        all.fold(Seen::default(), |sum, seen| Seen { other: sum.other | seen.other, twice: sum.twice | seen.twice, ..sum })
+        self.list.iter().fold(Seen::default(), |sum, target| Seen {
+            other: sum.other || target.spelled_otherwise != 0,
+            twice: sum.twice || target.spelled_twice,
+            ..sum
+        })
     }
 
     pub(super) fn is_odd(&self, index: usize) -> bool {
@@ -117,7 +124,7 @@ impl Targets {
         let on_the_way = self.list.iter().filter(|target| target.matched + 1 >= depth);
         let longest = |target: &Target| {
             let length = target.segments.get(depth - 1)?.len();
-            Some(if target.spellings.is_empty() { length } else { spelling::longest_variant(length) })
+            Some(if target.is_guarded { spelling::longest_variant(length) } else { length })
         };
         on_the_way.filter_map(longest).max().unwrap_or(0)
     }
@@ -130,17 +137,13 @@ impl Targets {
             else {
                 continue;
             };
-            let is_wanted = segment == wanted.as_str();
-            if let Some(seen) = target.spellings.get_mut(depth - 1) {
-                if is_wanted {
-                    seen.note_exact();
-                } else if spelling::is_case_variant(segment, wanted) {
-                    seen.note_other();
+            if segment != wanted.as_str() {
+                if target.is_guarded && spelling::is_case_variant(segment, wanted) {
+                    target.spelled_otherwise(depth);
                 }
-            }
-            if !is_wanted {
                 continue;
             }
+            target.spelled_twice |= target.spelled_otherwise & (1 << (depth - 1)) != 0;
             target.matched = depth;
             if target.seen >= depth {
                 self.duplicate |= self.on_duplicate == OnDuplicateKey::Reject;
@@ -167,6 +170,13 @@ impl Targets {
 }
 
 impl Target {
+    /// A pointer has 16 segments at most.
+    fn spelled_otherwise(&mut self, depth: usize) {
+        let bit = 1 << (depth - 1);
+        self.spelled_twice |= self.seen >= depth || self.spelled_otherwise & bit != 0;
+        self.spelled_otherwise |= bit;
+    }
+
     fn is_here(&self, depth: usize) -> bool {
         depth > 0 && self.matched == depth && self.segments.len() == depth
     }

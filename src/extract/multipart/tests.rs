@@ -138,3 +138,64 @@ fn what_another_parser_reads_in_another_way_is_doubtful() {
     scanner.push(format!("x\r\n{model}{end}").as_bytes()).unwrap();
     assert_eq!(scanner.doubt(), None);
 }
+
+/// The most lenient parser: any line break ends a line, a boundary at the start of a line is a delimiter, the first name-like
+/// parameter in whatever headers a part has is its name, in any case, and only a filename of some length makes it a file.
+fn lenient(body: &str) -> Vec<String> {
+    let body = body.replace("\r\n", "\n").replace('\r', "\n");
+    let parts = format!("\n{body}");
+    let parts = parts.split("\n--B").skip(1);
+    let mut found = Vec::new();
+    for part in parts {
+        let Some((headers, content)) = part.split_once("\n\n") else { continue };
+        let headers = headers.to_ascii_lowercase().replace(['"', '\\', '\n'], "");
+        let is_file = headers.split("filename=").nth(1).is_some_and(|name| !name.trim_start_matches([';', ' ']).is_empty());
+        let names = headers.replace("filename=", "").matches("name=model").count();
+        if names > 0 && !is_file {
+            found.push(content.to_owned());
+        }
+    }
+    found
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 4000, failure_persistence: None, ..Default::default() })]
+
+    /// Whatever the lenient parser reads is what the scanner read, or the body is doubted or refused.
+    #[test]
+    fn no_lenient_parser_reads_another_part_unnoticed(fragments in proptest::collection::vec(proptest::sample::select(FRAGMENTS), 1..9), step in 1..40_usize) {
+        let body = fragments.concat() + "\r\n--B--\r\n";
+        let mut scanner = Scanner::new("B", vec!["model".to_owned()], OnDuplicateKey::Reject);
+        scanner.guard(0);
+        let pushed = body.as_bytes().chunks(step).try_for_each(|chunk| scanner.push(chunk)).and_then(|()| scanner.finish());
+        if pushed.is_ok() && scanner.doubt().is_none() && !scanner.has_duplicate() {
+            let read = match scanner.slot(0) { Slot::Text(text) => Some(text.replace("\r\n", "\n").replace('\r', "\n")), _ => None };
+            for value in lenient(&body) {
+                proptest::prop_assert_eq!(Some(&value), read.as_ref(), "{:?}", body);
+            }
+        }
+    }
+}
+
+const FRAGMENTS: &[&str] = &[
+    "--B\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\nm",
+    "--B\r\ncontent-disposition: form-data; name=\"x\"\r\n\r\ny",
+    "--B\r\ncontent-disposition: form-data; name=\"x\"; filename=\"f\"\r\n\r\n",
+    "--B\r\ncontent-disposition: form-data; name=\"Model\"\r\n\r\nn",
+    "--B\r\n",
+    "--B",
+    "--B\n",
+    "--Bx",
+    "\r\n",
+    "\n",
+    "\r",
+    "\r\n\r\n",
+    "\n\n",
+    " ",
+    "n",
+    "content-disposition: form-data; name=\"model\"",
+    "content-disposition: form-data; name=\"x\"",
+    "; name=\"model\"",
+    "; filename=\"\"",
+    "x: y",
+];

@@ -92,3 +92,73 @@ proptest! {
         }
     }
 }
+
+/// A document of keys that are nearly wanted ones, in the order given; a map would forget some.
+#[derive(Debug, Clone)]
+enum Nearly {
+    Text(&'static str),
+    Object(Vec<(&'static str, Nearly)>),
+}
+
+impl Nearly {
+    fn write(&self, out: &mut String) {
+        match self {
+            Self::Text(text) => out.push_str(&format!("\"{text}\"")),
+            Self::Object(members) => {
+                out.push('{');
+                for (index, (key, value)) in members.iter().enumerate() {
+                    out.push_str(&format!("{}\"{key}\":", if index > 0 { "," } else { "" }));
+                    value.write(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+
+    /// Every text that a parser which ignores case may find at the pointer.
+    fn lenient(&self, segments: &[&str], found: &mut Vec<&'static str>) {
+        match (self, segments) {
+            (Self::Text(text), []) => found.push(text),
+            (Self::Object(members), [first, rest @ ..]) => {
+                // Go's way: the same under upper and lower case of every character.
+                let same = |key: &str| key.replace("\\u004d", "M").to_uppercase() == first.to_uppercase();
+                members.iter().filter(|(key, _)| same(key)).for_each(|(_, value)| value.lenient(rest, found));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn nearly() -> impl Strategy<Value = Nearly> {
+    let key = proptest::sample::select(
+        &["model", "Model", "MODEL", "\\u004dodel", "x", "a", "A", "ſtep", "step", "\u{212a}ey", "key"][..],
+    );
+    let leaf = proptest::sample::select(&["m", "n", "o"][..]).prop_map(Nearly::Text);
+    leaf.prop_recursive(3, 12, 4, move |inner| proptest::collection::vec((key.clone(), inner), 0..5).prop_map(Nearly::Object))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever a parser that ignores case may read is what the scanner read, or it is doubted or refused.
+    #[test]
+    fn no_parser_that_ignores_case_reads_another_value_unnoticed(document in nearly(), cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..4)) {
+        const GUARDED: [(&str, &[&str]); 4] =
+            [("/model", &["model"]), ("/a/model", &["a", "model"]), ("/step/key", &["step", "key"]), ("/x/a/key", &["x", "a", "key"])];
+        let mut text = String::new();
+        document.write(&mut text);
+        for (pointer, segments) in GUARDED {
+            let pointer = Pointer::parse(pointer).unwrap();
+            let mut scanner = Scanner::new([&pointer], 16, OnDuplicateKey::Reject);
+            scanner.guard(0);
+            split(text.as_bytes(), &cuts).iter().for_each(|chunk| scanner.push(chunk).unwrap());
+            scanner.finish().unwrap();
+            let mut found = Vec::new();
+            document.lenient(segments, &mut found);
+            let read = match scanner.slot(0) { Slot::Text(text) => Some(text.as_str()), _ => None };
+            let noticed = scanner.spellings().other || scanner.has_duplicate();
+            prop_assert!(noticed || found.iter().all(|value| Some(*value) == read), "{text}: {found:?} beside {read:?}");
+            prop_assert!(scanner.spellings().other || !scanner.spellings().twice);
+        }
+    }
+}
