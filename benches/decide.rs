@@ -81,6 +81,29 @@ fn write(snapshot: &Snapshot, resolution: &Resolution, facts: &Facts, publish: &
     reply::deciding(reply::Kind::RequestBody, &answer(&decision, publish), None)
 }
 
+/// A thousand patterns that begin with a star, and the longest name that is compared with them.
+fn with_patterns(criterion: &mut Criterion) {
+    let mut text = String::from("version: 1\npriority_groups: {g: {}}\nmodels:\n");
+    for index in 0..1000 {
+        text.push_str(&format!("  m{index}: {{aliases: [\"*a{index}*b{index}*\"], chain: [g]}}\n"));
+    }
+    let Ok(accepted) = compile(&[SourceFile::new("catalog.yaml", &text)]) else { return };
+    let snapshot = accepted.snapshot;
+    let mut group = criterion.benchmark_group("patterns");
+    for (title, name) in [
+        ("none fits 512 bytes", "a999b".repeat(102)),
+        ("none fits 512 bytes of a", "a".repeat(512)),
+        ("the last fits 512 bytes", format!("{}b999", "a999".repeat(127))),
+        ("8 KiB are no name", "a999b".repeat(1638)),
+    ] {
+        let facts = Facts { model: Found::Value(name), ..Facts::default() };
+        group.bench_function(title, |bencher| {
+            bencher.iter(|| resolve(&snapshot, Default::default(), black_box(&facts), &State::default(), Seen::well(), &mut ()));
+        });
+    }
+    group.finish();
+}
+
 /// A chain over three of 200 clusters, all of which cool and come back while decisions are made.
 fn with_health(criterion: &mut Criterion) {
     let mut text = String::from("version: 1\npriority_groups:\n");
@@ -241,6 +264,7 @@ fn benches(criterion: &mut Criterion) {
     group.finish();
 
     with_health(criterion);
+    with_patterns(criterion);
 
     let facts = read(&request("model-500", 1_000));
     let resolution = resolve(&snapshot, rules.policy, &facts, &State::default(), Seen::well(), &mut ());

@@ -4,12 +4,12 @@
 use std::fs;
 use std::path::Path;
 
-use crate::extract::dialect::{Dialect, ModelPlace};
+use crate::extract::dialect::{Dialect, ModelPlace, TABLE, VERSIONS};
 use crate::extract::path::split_target;
 use crate::extract::reader::{Needs, Reader};
 use crate::extract::request::Request;
 use crate::extract::source::Plan;
-use crate::extract::{Facts, Found, Limits, Trouble};
+use crate::extract::{Access, Facts, Found, Limits, Trouble};
 use crate::outcome::Reason;
 
 /// The rows of the table whose head starts with this cell, below the first line that contains `after`.
@@ -131,6 +131,32 @@ fn paths_name_their_model_where_the_page_says_with_and_without_a_prefix() {
                 ModelPlace::Nowhere => "nowhere",
             };
             assert_eq!(place, row[2], "{prefix}{path}");
+        }
+    }
+}
+
+#[test]
+fn requests_without_a_model_are_those_of_the_page() {
+    let rows = table("\n## Requests without a model", "methods");
+    let told: Vec<(String, String)> =
+        rows.iter().map(|row| (row[0].replace(", ", " "), String::from_utf8(bytes(&row[1])).unwrap())).collect();
+    let known: Vec<(String, String)> = TABLE.iter().map(|(methods, path)| ((*methods).to_owned(), (*path).to_owned())).collect();
+    assert_eq!(told, known);
+    for (methods, path) in told {
+        let path = path.replace("**", "x/y").replace('*', "x");
+        for method in ["GET", "HEAD", "POST", "DELETE", "PATCH", "PUT"] {
+            let asked = if method == "HEAD" { "GET" } else { method };
+            // What one row leaves out another may hold.
+            if methods.split(' ').any(|known| known == asked) {
+                let expected = if asked == "GET" { Access::Read } else { Access::Write };
+                assert_eq!(Dialect::of(&path, method).by_nature, Some(expected), "{method} {path}");
+            }
+        }
+        if let Some(rest) = path.strip_prefix("/v1/") {
+            for version in VERSIONS {
+                let method = methods.split(' ').next().unwrap_or_default();
+                assert!(Dialect::of(&format!("/team/{version}/{rest}"), method).by_nature.is_some(), "{version} {rest}");
+            }
         }
     }
 }

@@ -65,7 +65,11 @@ fn changes(decision: &Decision<'_>, publish: &Publish) -> HeaderChanges {
     let token = decision.token.iter().map(|token| (publish.decision_header.clone(), (*token).to_owned()));
     let number = decision.resolution.number.filter(|_| decision.resolution.outcome == Outcome::Override);
     let sticky = number.filter(|_| !publish.sticky_header.is_empty());
-    let set: Vec<_> = token.chain(sticky.map(|number| (publish.sticky_header.clone(), number.to_string()))).collect();
+    let sticky = sticky.map(|number| (publish.sticky_header.clone(), number.to_string()));
+    // Envoy's other attempts would stay on the chain's one group (facts 15 and 53).
+    let once = decision.resolution.once && decision.resolution.outcome == Outcome::Override;
+    let once = once.then(|| ("x-envoy-max-retries".to_owned(), "0".to_owned()));
+    let set: Vec<_> = token.chain(sticky).chain(once).collect();
     // What is set overwrites the client's own.
     let is_set = |name: &str| set.iter().any(|(set, _)| set == name);
     let remove = decision.spoofed.iter().filter(|name| !is_set(name)).map(|name| (*name).to_owned()).collect();

@@ -4,6 +4,7 @@
 //! fails by a drain alone is a warning, and no second drain is supposed on top of a real one.
 
 pub mod drain;
+mod subject;
 
 use std::collections::HashMap;
 
@@ -13,13 +14,14 @@ use crate::catalog::load::SourceFile;
 use crate::catalog::snapshot::{ClusterId, Drain, Snapshot, StrangerPolicy, Tenant};
 use crate::diagnostic::{Diagnostic, Severity, acceptable};
 use crate::explain::{Question, Rules, explain};
-use crate::extract::{Facts, Found, TenantClaim};
+use crate::extract::Facts;
 use crate::health::Seen;
 use crate::outcome::Outcome;
 use crate::resolve::chain::Step;
 use crate::resolve::trace::Considered;
 use crate::resolve::{Policy, Resolution, resolve};
 use crate::session::State;
+use subject::subjects;
 
 /// Compiles a catalog and holds it to its own tests and invariants: what `check` and `serve` both ask before they say yes.
 ///
@@ -79,6 +81,7 @@ fn run_test(snapshot: &Snapshot, rules: &Rules, test: &Test) -> Option<Diagnosti
         tenant: test.request.tenant.clone(),
         session: test.request.session.clone(),
         path: test.request.path.clone(),
+        method: test.request.method.clone(),
         headers: test.request.headers.clone(),
         body: test.request.body.clone().map(String::into_bytes),
         ..Question::default()
@@ -185,23 +188,14 @@ fn prove(snapshot: &Snapshot, drained: Option<&str>, policy: Policy, findings: &
     let anonymous = snapshot.tenants.is_empty() || snapshot.defaults.missing_tenant == StrangerPolicy::Anonymous;
     let tenants = alike(snapshot).into_iter().map(|(tenant, count)| (Some(tenant), count));
     for (tenant, count) in tenants.chain(anonymous.then_some((None, 1))) {
-        for model in &snapshot.models {
-            let speaking: Vec<usize> = snapshot
-                .expectations
-                .invariants
-                .iter()
-                .enumerate()
-                .filter(|(_, invariant)| speaks_of(invariant, tenant) && invariant.models.matches(model.name.as_str()))
-                .map(|(index, _)| index)
-                .collect();
+        for asked in subjects(snapshot) {
+            let speaks = |invariant: &Invariant| speaks_of(invariant, tenant) && asked.is_meant_by(&invariant.models);
+            let invariants = snapshot.expectations.invariants.iter().enumerate();
+            let speaking: Vec<usize> = invariants.filter(|(_, invariant)| speaks(invariant)).map(|(index, _)| index).collect();
             if speaking.is_empty() {
                 continue;
             }
-            let facts = Facts {
-                model: Found::Value(model.name.to_string()),
-                tenant: tenant.map_or(Found::Nothing, |tenant| Found::Value(TenantClaim::Name(tenant.name.to_string()))),
-                ..Facts::default()
-            };
+            let facts = asked.facts(tenant);
             let answer = resolve(snapshot, policy, &facts, &State::default(), Seen::well(), &mut ());
             for index in speaking {
                 let Some(why) = violation(snapshot, &snapshot.expectations.invariants[index], &answer) else { continue };
@@ -211,7 +205,7 @@ fn prove(snapshot: &Snapshot, drained: Option<&str>, policy: Policy, findings: &
                         tenant.map_or_else(|| "a request without tenant".to_owned(), |tenant| format!("tenant {}", tenant.name));
                     let when = drained.map(|provider| format!(" with provider {provider} drained")).unwrap_or_default();
                     let rule = decisive_rule(snapshot, policy, &facts);
-                    format!("{who}, model {}{when} gets {}: {why}{rule}", model.name, describe(snapshot, &answer))
+                    format!("{who}, {asked}{when} gets {}: {why}{rule}", describe(snapshot, &answer))
                 });
             }
         }

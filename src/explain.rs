@@ -127,7 +127,7 @@ impl Rules {
     /// Which fields a decision waits for under this catalog.
     #[must_use]
     pub fn needs(&self, snapshot: &Snapshot) -> Needs {
-        Needs { tenant: !snapshot.tenants.is_empty(), session: self.session }
+        Needs { tenant: !snapshot.tenants.is_empty(), session: self.session, rivals: snapshot.limits_models }
     }
 }
 
@@ -146,6 +146,7 @@ fn facts(snapshot: &Snapshot, rules: &Rules, question: &Question) -> (Facts, Vec
         facts.model = if model.is_empty() { Found::Nothing } else { Found::Value(model.clone()) };
         // A model that is given needs no body, so that the body's troubles are none of its own.
         (facts.trouble, facts.doubt) = (None, None);
+        facts.rivals.clear();
         given("model");
     }
     if let Some(tenant) = &question.tenant {

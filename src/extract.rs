@@ -97,6 +97,10 @@ pub struct Facts {
     /// everybody else the request is judged as it was read.
     pub doubt: Option<Trouble>,
     pub api: Api,
+    /// What other places of the request name as its model, if it was asked for: a provider may read one of them.
+    pub rivals: Vec<Found<String>>,
+    /// The request names no model by nature.
+    pub without_model: Option<Access>,
 }
 
 /// How far one slice of reading came. A slice is little work whatever the bytes are, so that whoever reads can do something else

@@ -86,6 +86,8 @@ reasons! {
     ModelChain "model_chain" 500,
     /// The catalog's chain for unknown models.
     DefaultChain "default_chain" 500,
+    /// The catalog's chain for requests that name no model by nature.
+    NoModelChain "no_model_chain" 500,
     /// The request names no model.
     MissingModel "missing_model" 400,
     /// The catalog does not know the model.
@@ -130,7 +132,15 @@ impl Reason {
     /// True if a request can be rejected for this reason.
     #[must_use]
     pub const fn can_reject(self) -> bool {
-        !matches!(self, Self::TenantChain | Self::TenantDefaultChain | Self::ModelChain | Self::DefaultChain | Self::Shadow)
+        !matches!(
+            self,
+            Self::TenantChain
+                | Self::TenantDefaultChain
+                | Self::ModelChain
+                | Self::DefaultChain
+                | Self::NoModelChain
+                | Self::Shadow
+        )
     }
 
     /// True if a request can be left to Envoy's static chain for this reason.

@@ -10,17 +10,19 @@ mod cooling;
 pub mod endpoint;
 pub mod matching;
 pub mod naming;
+pub mod rivals;
 pub mod sticky;
 pub mod trace;
+mod unread;
 
 use std::sync::Arc;
 
-use chain::{LeftOut, Step, Why};
+use chain::{Asked, LeftOut, Step, Why};
 use matching::{Named, Stranger};
 use trace::{Considered, Trace};
 
-use crate::catalog::snapshot::{Mode, ModelId, Snapshot, Tenant, TenantId, UnknownModelPolicy};
-use crate::extract::{Facts, Found, Trouble};
+use crate::catalog::snapshot::{Chain, Mode, ModelId, Snapshot, Tenant, TenantId, UnknownModelPolicy};
+use crate::extract::{Facts, Found};
 use crate::health::Seen;
 use crate::outcome::{HealthEffect, OnTrouble, Outcome, Reason};
 use crate::session::{Answer, Placement, State};
@@ -64,6 +66,8 @@ pub struct Resolution {
     pub placement: Option<Arc<Placement>>,
     /// The session's number for `sticky_header`.
     pub number: Option<u64>,
+    /// One attempt and no other: what the request changes at a provider must not be changed twice.
+    pub once: bool,
 }
 
 /// Judges a request, given what is known of its session and of the clusters' health. The trace hears of every rule that was
@@ -87,6 +91,7 @@ pub fn resolve(
         left_out: Vec::new(),
         placement: None,
         number: None,
+        once: false,
         health: HealthEffect::AsWritten,
     };
     let verdict = judge.verdict(facts);
@@ -104,8 +109,8 @@ pub fn resolve(
         }
         Verdict::Unjudged(reason) => (Outcome::PassThrough, reason, Vec::new()),
     };
-    let Judge { tenant, model, left_out, placement, number, health, .. } = judge;
-    Resolution { outcome, reason, health, tenant, model, chain, left_out, placement, number }
+    let Judge { tenant, model, left_out, placement, number, once, health, .. } = judge;
+    Resolution { outcome, reason, health, tenant, model, chain, left_out, placement, number, once }
 }
 
 enum Verdict {
@@ -135,6 +140,7 @@ struct Judge<'a, T> {
     left_out: Vec<LeftOut>,
     placement: Option<Arc<Placement>>,
     number: Option<u64>,
+    once: bool,
     health: HealthEffect,
 }
 
@@ -167,8 +173,11 @@ impl<'a, T: Trace> Judge<'a, T> {
         {
             return verdict;
         }
+        if let Some(trouble) = rivals::disagreement(self.snapshot, self.tenant(), facts) {
+            return self.trouble(&trouble);
+        }
         let name = match &facts.model {
-            Found::Nothing => return Verdict::by(self.policy.on_missing_model, Reason::MissingModel),
+            Found::Nothing => return self.without_model(facts.without_model),
             Found::Value(name) => Some(name.as_str()),
             Found::Unusable => None,
         };
@@ -180,39 +189,6 @@ impl<'a, T: Trace> Judge<'a, T> {
             return Verdict::Reject(Reason::ModelNotAllowed);
         }
         self.chain(named)
-    }
-
-    fn trouble(&mut self, trouble: &Trouble) -> Verdict {
-        let (verdict, detail) = match trouble {
-            Trouble::DuplicateKey => (Verdict::Reject(Reason::DuplicateKey), "a key that decides the route appears twice"),
-            Trouble::Malformed(why) => (Verdict::by(self.policy.on_malformed_body, Reason::MalformedBody), *why),
-            Trouble::TooLarge => (Verdict::Unjudged(Reason::BodyTooLarge), "the body goes over limits.max_body"),
-            Trouble::ModeTooLate => (Verdict::Unjudged(Reason::ModeTooLate), "Envoy's STREAMED mode shows the body too late"),
-            Trouble::Deadline => (Verdict::Unjudged(Reason::Deadline), "limits.body_wait is over"),
-            Trouble::Overloaded => (Verdict::Unjudged(Reason::Overloaded), "no room for the body: limits.held_bodies"),
-            Trouble::Internal => (Verdict::Unjudged(Reason::Internal), "a fault of our own"),
-        };
-        self.trace.consider(|| Considered::new("body", None, detail));
-        verdict
-    }
-
-    /// A doubt is trouble for who fails closed. It is judged where trouble is, before the model's permission: nobody knows which model
-    /// the permission would be about. The model that was read counts with its `fail: closed` all the same.
-    fn doubt(&mut self, doubt: &Trouble, model: &Found<String>) -> Option<Verdict> {
-        if let Found::Value(name) = model {
-            self.model = matching::find_model(self.snapshot, self.tenant(), Some(name), &mut ()).id();
-        }
-        if self.fails_closed() {
-            return Some(self.trouble(doubt));
-        }
-        self.trace.consider(|| {
-            Considered::new(
-                "body",
-                None,
-                "a provider may read it in another way: this counts only under a restriction or `fail: closed`",
-            )
-        });
-        None
     }
 
     /// Where each rule stands that keeps clusters from the tenant, and what it kept.
@@ -260,7 +236,12 @@ impl<'a, T: Trace> Judge<'a, T> {
             },
         };
         let (reason, chain) = chosen;
-        let left = chain::narrow(self.snapshot, chain, self.tenant(), self.model, &mut self.left_out);
+        self.walk(reason, chain, named, named.asked(), self.snapshot.defaults.max_attempts)
+    }
+
+    /// From the chain as written to the attempts that are sent.
+    fn walk(&mut self, reason: Reason, chain: &Chain, named: Named<'_>, asked: Asked, most: usize) -> Verdict {
+        let left = chain::narrow(self.snapshot, chain, self.tenant(), asked, &mut self.left_out);
         self.trace_restrictions();
         if left.steps.is_empty() {
             let by_drain = self.left_out.iter().any(|left| matches!(left.why, Why::Drained(_)));
@@ -281,11 +262,9 @@ impl<'a, T: Trace> Judge<'a, T> {
         self.health = health;
         // Of what health leaves, so that a cluster that cools moves its own sessions only.
         self.stick(&mut steps, named);
-        let most = self.snapshot.defaults.max_attempts;
         if steps.len() > most {
-            self.trace.consider(|| {
-                Considered::new("defaults.max_attempts", None, format!("cut from {} groups to {most}", steps.len()))
-            });
+            let rule = if asked == Asked::Nothing && most == 1 { "method" } else { "defaults.max_attempts" };
+            self.trace.consider(|| Considered::new(rule, None, format!("cut from {} groups to {most}", steps.len())));
             steps.truncate(most);
         }
         Verdict::Chain(reason, steps)

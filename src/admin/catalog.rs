@@ -170,14 +170,16 @@ impl View<'_> {
             StrangerPolicy::Reject => "reject",
             StrangerPolicy::As(tenant) => self.0.tenant(tenant).name.as_str(),
         };
+        let policy = |policy: &UnknownModelPolicy| match policy {
+            UnknownModelPolicy::PassThrough => json!("pass_through"),
+            UnknownModelPolicy::Reject => json!("reject"),
+            UnknownModelPolicy::Chain(chain) => self.chain(chain),
+        };
         json!({
             "missing_tenant": stranger(defaults.missing_tenant),
             "unknown_tenant": stranger(defaults.unknown_tenant),
-            "unknown_model": match &defaults.unknown_model {
-                UnknownModelPolicy::PassThrough => json!("pass_through"),
-                UnknownModelPolicy::Reject => json!("reject"),
-                UnknownModelPolicy::Chain(chain) => self.chain(chain),
-            },
+            "unknown_model": policy(&defaults.unknown_model),
+            "missing_model": defaults.missing_model.as_ref().map(policy),
             "on_drained": if defaults.rejects_drained { "reject" } else { "pass_through" },
             "fail": fail(defaults.fail_closed),
             "max_attempts": defaults.max_attempts,

@@ -197,6 +197,12 @@ const DEFAULTS: Shape = Shape::Record(&Record {
             "For a request whose chain has no cluster left because of a drain: `pass_through` (Envoy's static chain, which knows of no drain and may hold what is drained), or `reject`.",
         )
         .default("\"pass_through\""),
+        field(
+            "missing_model",
+            Shape::OneOf(&[Shape::Choice(&["pass_through", "reject"]), CHAIN]),
+            "For a request that names no model by nature (`GET /v1/models`, files, batches; docs/request-reading.md has the table): `pass_through` (Envoy's static chain), `reject`, or a chain. Without this key such a request is treated like any other without a model (`extract.on_missing_model`).",
+        )
+        .example("[\"cloud\"]"),
         field("fail", FAIL, "`closed`: nothing ever passes through to Envoy's static chain.").default("\"open\""),
         field("max_attempts", Shape::Integer(1, 4_294_967_295), "The longest chain that is sent; what is beyond is cut. Attempts are bounded by Envoy's `num_retries`: those beyond the chain's end stay on its last group.").default("8"),
     ],
@@ -215,6 +221,7 @@ static TEST: Shape = Shape::Record(&Record {
                     field("tenant", Shape::Text, "The tenant that extraction would find.").example("\"acme\""),
                     field("session", Shape::Text, "The session that extraction would find."),
                     field("path", Shape::Text, "The path of the request.").example("\"/v1/chat/completions\""),
+                    field("method", Shape::Text, "The method of the request.").default("\"POST\""),
                     field("headers", Shape::Map(&Shape::Text), "Headers of the request.")
                         .example("{\"content-type\": \"application/json\"}"),
                     field(

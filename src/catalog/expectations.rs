@@ -26,6 +26,7 @@ pub struct TestRequest {
     pub tenant: Option<String>,
     pub session: Option<String>,
     pub path: Option<String>,
+    pub method: Option<String>,
     pub headers: Vec<(String, String)>,
     pub body: Option<String>,
 }

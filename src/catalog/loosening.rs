@@ -143,7 +143,8 @@ fn models(old: &Snapshot, new: &Snapshot, found: &mut Loosening) {
 }
 
 fn defaults(old: (&Snapshot, &Defaults), new: (&Snapshot, &Defaults), found: &mut Loosening) {
-    let Defaults { missing_tenant, unknown_tenant, unknown_model, rejects_drained, fail_closed, max_attempts: _ } = old.1;
+    let Defaults { missing_tenant, unknown_tenant, unknown_model, missing_model, rejects_drained, fail_closed, max_attempts: _ } =
+        old.1;
     let stranger = |snapshot: &Snapshot, policy: StrangerPolicy| match policy {
         StrangerPolicy::Anonymous => "anonymous".to_owned(),
         StrangerPolicy::Reject => "reject".to_owned(),
@@ -165,6 +166,16 @@ fn defaults(old: (&Snapshot, &Defaults), new: (&Snapshot, &Defaults), found: &mu
     found.say_if(is_looser, || "`defaults.unknown_model` lets more through".to_owned());
     let rejected = *rejects_drained && !new.1.rejects_drained;
     found.say_if(rejected, || "`defaults.on_drained` does not reject any more".to_owned());
+    let is_looser = match (missing_model, &new.1.missing_model) {
+        (None | Some(UnknownModelPolicy::PassThrough), None)
+        | (_, Some(UnknownModelPolicy::Reject))
+        | (Some(UnknownModelPolicy::PassThrough), Some(UnknownModelPolicy::PassThrough)) => false,
+        (Some(UnknownModelPolicy::Chain(before)), Some(UnknownModelPolicy::Chain(after))) => {
+            after.entries.len() < before.entries.len()
+        }
+        (None | Some(_), None | Some(_)) => true,
+    };
+    found.say_if(is_looser, || "`defaults.missing_model` lets more through".to_owned());
     found.say_if(*fail_closed && !new.1.fail_closed, || "`defaults.fail` is not closed any more".to_owned());
 }
 

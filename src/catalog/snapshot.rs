@@ -138,6 +138,12 @@ impl TenantRules {
         format!("{:?}", (models, chains, clusters, self.fail_closed, self.mode))
     }
 
+    /// True if the tenant may not use every model.
+    #[must_use]
+    pub fn limits_models(&self) -> bool {
+        !self.denied_models.is_empty() || !self.allowed_models.iter().any(|(pattern, _)| pattern.is_any())
+    }
+
     /// True if the tenant's tags or providers can exclude a cluster; groups known only by name are then left out.
     #[must_use]
     pub fn restricts_clusters(&self) -> bool {
@@ -179,7 +185,7 @@ pub enum StrangerPolicy {
     As(TenantId),
 }
 
-/// What to do about a model that is unknown.
+/// What to do about a model that is unknown, or about a request that names none by nature.
 #[derive(Debug, Clone)]
 pub enum UnknownModelPolicy {
     PassThrough,
@@ -195,6 +201,8 @@ pub struct Defaults {
     pub unknown_model: UnknownModelPolicy,
     /// A chain that a drain has emptied is refused, for everybody.
     pub rejects_drained: bool,
+    /// For requests that name no model by nature. `None`: as for any other request without a model.
+    pub missing_model: Option<UnknownModelPolicy>,
     pub fail_closed: bool,
     /// The longest chain that is sent; at least 1.
     pub max_attempts: usize,
@@ -228,6 +236,8 @@ pub struct Snapshot {
     pub model_ids: HashMap<String, ModelId>,
     /// Aliases with `*`.
     pub model_patterns: PatternTable<ModelId>,
+    /// Some tenant may not use every model.
+    pub limits_models: bool,
     pub tenant_ids: HashMap<TenantName, TenantId>,
     /// SHA-256 of an API key → whose it is.
     pub api_keys: HashMap<[u8; 32], TenantId>,

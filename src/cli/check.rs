@@ -113,10 +113,14 @@ fn drains_text(report: &Report) -> String {
         _ => "every model that has a cluster now keeps one",
     };
     let mut text = String::new();
-    for DrainEffect { provider, models, losses } in &report.effects {
-        text += &match models.as_slice() {
-            [] => format!("if {provider} is drained, {keeps}\n"),
-            models => format!("if {provider} is drained, nothing is left for {}\n", joined(models)),
+    for DrainEffect { provider, models, missing_model, losses } in &report.effects {
+        text += &match (models.as_slice(), missing_model) {
+            ([], false) => format!("if {provider} is drained, {keeps}\n"),
+            ([], true) => format!("if {provider} is drained, nothing is left for requests without a model\n"),
+            (models, false) => format!("if {provider} is drained, nothing is left for {}\n", joined(models)),
+            (models, true) => {
+                format!("if {provider} is drained, nothing is left for {} and requests without a model\n", joined(models))
+            }
         };
         for loss in losses {
             text += &format!("  and for {} nothing is left for {}\n", whose(loss), joined(&loss.models));
@@ -152,7 +156,12 @@ fn drains_json(report: &Report) -> Value {
     };
     let effect = |effect: &DrainEffect| {
         let losses: Value = effect.losses.iter().map(loss).collect();
-        json!({"provider": effect.provider.as_str(), "models_without_cluster": names(&effect.models), "restricted": losses})
+        let mut told =
+            json!({"provider": effect.provider.as_str(), "models_without_cluster": names(&effect.models), "restricted": losses});
+        if effect.missing_model {
+            told["missing_model_without_cluster"] = json!(true);
+        }
+        told
     };
     report.effects.iter().map(effect).collect()
 }

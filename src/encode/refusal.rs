@@ -54,9 +54,12 @@ fn message(reason: Reason, requested: &Found<String>) -> String {
         Reason::SessionUnavailable => "The session's provider cannot be looked up at the moment.".to_owned(),
         Reason::Overloaded => "There is no room for the request body at the moment.".to_owned(),
         Reason::ModeTooLate | Reason::Deadline | Reason::Internal => "The request could not be routed in time.".to_owned(),
-        Reason::TenantChain | Reason::TenantDefaultChain | Reason::ModelChain | Reason::DefaultChain | Reason::Shadow => {
-            "The request was refused.".to_owned()
-        }
+        Reason::TenantChain
+        | Reason::TenantDefaultChain
+        | Reason::ModelChain
+        | Reason::DefaultChain
+        | Reason::NoModelChain
+        | Reason::Shadow => "The request was refused.".to_owned(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::drained;
 use crate::catalog::snapshot::{Defaults, ModelId, Snapshot, StrangerPolicy, Tenant};
 use crate::diagnostic::Diagnostic;
-use crate::extract::{Facts, Found, TenantClaim};
+use crate::extract::{Access, Facts, Found, TenantClaim};
 use crate::health::Seen;
 use crate::names::{ModelName, ProviderName, TenantName, TierName};
 use crate::outcome::Reason;
@@ -23,6 +23,8 @@ pub struct DrainEffect {
     pub provider: ProviderName,
     /// Models without a cluster for whoever has no rules of its own, in the order of their names.
     pub models: Vec<ModelName>,
+    /// Nor is there one for requests that name no model by nature, though the catalog has a chain for them.
+    pub missing_model: bool,
     /// What tiers and restricted tenants lose beside that.
     pub losses: Vec<Loss>,
 }
@@ -69,7 +71,8 @@ pub fn report(snapshot: &Snapshot, policy: Policy) -> Report {
         });
         let losses = losses.collect();
         let models: Vec<ModelId> = all.into_iter().filter(|id| !now.all.contains(id)).collect();
-        DrainEffect { provider: provider.clone(), models: names(snapshot, &models), losses }
+        let missing_model = loses_missing_model(&variant, policy) && !loses_missing_model(&open, policy);
+        DrainEffect { provider: provider.clone(), models: names(snapshot, &models), missing_model, losses }
     };
     let effects = snapshot.providers.iter().enumerate().map(effect).collect();
     let not_looked_at = kinds[looked_at.len()..].iter().map(|kind| kind.count).sum();
@@ -145,6 +148,13 @@ fn lost(snapshot: &Snapshot, tenant: Option<&Tenant>, policy: Policy) -> Vec<Mod
     models(snapshot).filter(is_lost).collect()
 }
 
+/// True if the chain for requests without a model has no cluster for who has no rules of its own.
+fn loses_missing_model(snapshot: &Snapshot, policy: Policy) -> bool {
+    let facts = Facts { without_model: Some(Access::Read), ..Facts::default() };
+    let reason = resolve(snapshot, policy, &facts, &State::default(), Seen::well(), &mut ()).reason;
+    matches!(reason, Reason::NoClusterLeft | Reason::NoClusterAllowed)
+}
+
 fn models(snapshot: &Snapshot) -> impl Iterator<Item = ModelId> {
     (0..).map(ModelId).zip(&snapshot.models).map(|(id, _)| id)
 }
@@ -194,12 +204,16 @@ models:
   house: {chain: [c]}
   known: {chain: [a, envoy]}
   lost: {chain: [d]}
+defaults: {missing_model: [b]}
 ";
         let report = report(&snapshot(text), Policy::default());
         let effects: Vec<String> =
             report.effects.iter().map(|effect| format!("{}: {}", effect.provider, joined(&effect.models))).collect();
         assert_eq!(effects, ["azure: ", "gone: ", "openai: one", "vllm: house"]);
         assert_eq!(joined(&report.lost_already), "lost");
+        let missing: Vec<&str> =
+            report.effects.iter().filter(|effect| effect.missing_model).map(|effect| effect.provider.as_str()).collect();
+        assert_eq!(missing, ["azure"]);
     }
 
     #[test]

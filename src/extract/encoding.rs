@@ -8,10 +8,10 @@ mod coding;
 
 use self::budget::Budget;
 use self::coding::Coding;
-use super::Slice;
 use super::body::Scanner;
 use super::head::Head;
 use super::json::Malformed;
+use super::{Slice, Trouble};
 
 /// How much of a plain body is read at once, in bytes: some 10 µs for most JSON, and under a quarter millisecond for the slowest.
 const SLICE: usize = 8 * 1024;
@@ -31,6 +31,17 @@ pub enum Failure {
     Malformed(&'static str),
     /// It comes out larger than it may, or takes more work than it may.
     TooLarge,
+}
+
+impl Failure {
+    /// What it means for the request.
+    #[must_use]
+    pub fn trouble(self) -> Trouble {
+        match self {
+            Self::Malformed(why) => Trouble::Malformed(why),
+            Self::TooLarge => Trouble::TooLarge,
+        }
+    }
 }
 
 impl From<Malformed> for Failure {

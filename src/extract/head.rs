@@ -181,6 +181,24 @@ mod tests {
     }
 
     #[test]
+    fn blanks_that_are_not_of_http_belong_to_the_value() {
+        for blank in ["\u{a0}", "\u{2003}", "\u{3000}", "\u{85}", "\u{c}", "\u{feff}"] {
+            let with = format!(" \t{blank}acme{blank}\t ");
+            let bare = format!("{blank}acme{blank}");
+            let request = request(&[
+                ("x-tenant", &with),
+                ("cookie", &format!("sid={with}; {blank}other=1")),
+                ("authorization", &format!("Bearer {with}")),
+            ]);
+            let key = Source::ApiKey { header: "authorization".to_owned(), scheme: "Bearer".to_owned() };
+            for source in [Source::Header("x-tenant".to_owned()), Source::Cookie("sid".to_owned()), key] {
+                assert_eq!(find(&request, &source), value(&bare), "{source:?} {blank:?}");
+            }
+            assert_eq!(find(&request, &Source::Cookie("other".to_owned())), Found::Nothing, "{blank:?}");
+        }
+    }
+
+    #[test]
     fn an_api_key_becomes_its_hash() {
         let source = Source::ApiKey { header: "x-api-key".to_owned(), scheme: String::new() };
         let TenantClaim::ApiKey(hash) = claim(&source, "abc".to_owned()) else { panic!("a key is a key") };

@@ -2,9 +2,11 @@
 //! configured order of sources, and it says when nothing that may still come can change the answer. It knows no catalog.
 
 mod field;
+mod rivals;
 mod wanted;
 
 use self::field::{Field, Purpose};
+use self::rivals::Rivals;
 use self::wanted::Wanted;
 use super::body::Scanner;
 use super::content_type;
@@ -21,6 +23,8 @@ use super::{Facts, Found, Limits, Origins, Slice, Trouble};
 pub struct Needs {
     pub tenant: bool,
     pub session: bool,
+    /// Every other place that names a model, for who may not use all of them.
+    pub rivals: bool,
 }
 
 #[derive(Debug)]
@@ -28,8 +32,10 @@ pub struct Reader {
     model: Field,
     tenant: Field,
     session: Field,
+    rivals: Option<Rivals>,
     needs: Needs,
     api: super::Api,
+    without_model: Option<super::Access>,
     body: Body,
     read: u64,
     max_body: u64,
@@ -61,13 +67,17 @@ impl Reader {
         let model = wanted.field(head, &plan.model, &dialect, Purpose::Route, true);
         let tenant =
             if needs.tenant { wanted.field(head, &plan.tenant, &dialect, Purpose::Route, true) } else { Field::default() };
-        let by_body = content_type.doubt.filter(|_| !model.candidates.is_empty() || !tenant.candidates.is_empty());
+        let rivals = if needs.rivals { wanted.rivals(head, &plan.model, &dialect, &model) } else { None };
+        let by_body = content_type.doubt.filter(|_| {
+            !model.candidates.is_empty() || !tenant.candidates.is_empty() || rivals.as_ref().is_some_and(Rivals::are_in_the_body)
+        });
         let doubt = wanted.doubt.take().or(by_body).map(Trouble::Malformed);
         // A body is not searched for what nobody waits for: a session that appears twice must not refuse a request.
         let session = wanted.field(head, &plan.session, &dialect, Purpose::Session, needs.session);
         let nothing_awaited = model.candidates.is_empty()
             && (!needs.tenant || tenant.candidates.is_empty())
-            && (!needs.session || session.candidates.is_empty());
+            && (!needs.session || session.candidates.is_empty())
+            && !rivals.as_ref().is_some_and(Rivals::are_in_the_body);
         let body = match encoding::named(head) {
             _ if nothing_awaited => Body::Ignored,
             Some(encoding) => wanted.body(limits, plan.on_duplicate_key, &encoding),
@@ -77,8 +87,10 @@ impl Reader {
             model,
             tenant,
             session,
+            rivals,
             needs,
             api: dialect.api,
+            without_model: dialect.by_nature,
             body,
             read: 0,
             max_body: limits.max_body,
@@ -88,8 +100,10 @@ impl Reader {
             doubt,
             ended: false,
         };
-        if matches!(reader.body, Body::Unreadable(_)) && reader.reads_for_the_session_alone() {
-            reader.go_without_the_session();
+        if let Body::Unreadable(why) = reader.body
+            && reader.reads_for_the_session_alone()
+        {
+            reader.go_without_the_session(Trouble::Malformed(why));
         }
         reader
     }
@@ -156,6 +170,9 @@ impl Reader {
             for field in [&mut self.model, &mut self.tenant, &mut self.session] {
                 field.candidates.clear();
             }
+            if let Some(rivals) = &mut self.rivals {
+                rivals.slots.clear();
+            }
         }
         let result = match &mut self.body {
             Body::Read(decoder) if self.trouble.is_none() => decoder.finish(),
@@ -167,6 +184,7 @@ impl Reader {
     /// The rest of the body will never come, or is not waited for: what is known has to do. A session that is missing is no trouble: a
     /// request without one is decided like any other.
     pub fn cut(&mut self, trouble: Trouble) {
+        self.miss_rivals(&trouble);
         if !self.is_ready() && self.knows_the_rest() {
             // What still comes is watched, as behind any decision.
             self.needs.session = false;
@@ -177,7 +195,8 @@ impl Reader {
 
     /// The rest of the body goes to the provider unseen (BUFFERED_PARTIAL, or no room for it): a second model may be in it.
     pub fn truncate(&mut self, trouble: Trouble) {
-        if !self.needs_no_body() && !self.reads_for_the_session_alone() {
+        let may_hide_a_model = !self.reads_for_the_session_alone() || self.rivals.as_ref().is_some_and(Rivals::are_in_the_body);
+        if !self.needs_no_body() && may_hide_a_model {
             self.note_doubt(trouble.clone());
         }
         self.cut(trouble);
@@ -185,6 +204,7 @@ impl Reader {
 
     /// The same where whoever asks can be told of nothing but a refusal: everything that is missing is trouble.
     pub fn fail(&mut self, trouble: Trouble) {
+        self.miss_rivals(&trouble);
         if !self.is_ready() && self.trouble.is_none() {
             self.trouble = Some(trouble);
         }
@@ -219,12 +239,16 @@ impl Reader {
         }
     }
 
-    /// True if nothing but a session could be in the body.
+    /// True if nothing but a session, or a rival of the model, could be in the body.
     fn reads_for_the_session_alone(&self) -> bool {
         self.model.candidates.is_empty() && self.tenant.candidates.is_empty()
     }
 
-    fn go_without_the_session(&mut self) {
+    /// A rival of the model that cannot be read is a doubt.
+    fn go_without_the_session(&mut self, trouble: Trouble) {
+        if self.rivals.as_ref().is_some_and(Rivals::are_in_the_body) {
+            self.note_doubt(trouble);
+        }
         self.needs.session = false;
         self.session.candidates.clear();
         self.body = Body::Ignored;
@@ -232,11 +256,16 @@ impl Reader {
 
     /// The first thing that went wrong counts: nothing is read behind what is no body, so that a key that stood twice came before it.
     fn note(&mut self, result: Result<(), Failure>) {
+        let has_duplicate = self.has_duplicate();
+        if has_duplicate && self.reads_for_rivals_alone() {
+            self.note_doubt(Trouble::DuplicateKey);
+        } else if has_duplicate {
+            self.trouble = Some(Trouble::DuplicateKey);
+            return;
+        }
         match result {
-            _ if self.has_duplicate() => self.trouble = Some(Trouble::DuplicateKey),
-            Err(_) if self.reads_for_the_session_alone() => self.go_without_the_session(),
-            Err(Failure::Malformed(why)) => self.trouble = Some(Trouble::Malformed(why)),
-            Err(Failure::TooLarge) => self.trouble = Some(Trouble::TooLarge),
+            Err(failure) if self.reads_for_the_session_alone() => self.go_without_the_session(failure.trouble()),
+            Err(failure) => self.trouble = Some(failure.trouble()),
             Ok(()) => {}
         }
     }
@@ -305,7 +334,17 @@ impl Reader {
             Found::Value(session) => Some(session),
             Found::Nothing | Found::Unusable => None,
         };
-        let facts = Facts { model, tenant, session, trouble: self.trouble.clone(), doubt: self.doubt(), api: self.api };
+        let rivals = self.found_rivals(&model);
+        let facts = Facts {
+            model,
+            tenant,
+            session,
+            trouble: self.trouble.clone(),
+            doubt: self.doubt(),
+            api: self.api,
+            rivals,
+            without_model: self.without_model,
+        };
         (facts, Origins { model: model_source, tenant: tenant_source, session: session_source })
     }
 

@@ -23,7 +23,7 @@ use crate::health::Seen;
 use crate::outcome::{HealthEffect, Outcome, Reason};
 use crate::proto::{ProcessingRequest, Request};
 use crate::resolve::matching::find_tenant;
-use crate::resolve::{self, Resolution};
+use crate::resolve::{self, Resolution, rivals};
 use crate::session::State;
 use crate::telemetry::{DecisionEvent, StreamGuard, TenantLabel};
 
@@ -154,6 +154,7 @@ impl Judgement {
             left_out: Vec::new(),
             placement: None,
             number: None,
+            once: false,
         };
         let Some(snapshot) = &self.snapshot else { return fault };
         let judge = |facts: &Facts| {
@@ -260,7 +261,13 @@ impl Intake for Judgement {
             this.spoofed = own.map(|name| !name.is_empty() && (unseen || request.header(name).next().is_some()));
             let rules = &this.pipeline.rules;
             let needs = this.snapshot.as_ref().map(|snapshot| rules.needs(snapshot)).unwrap_or_default();
-            this.reader = Some(Reader::new(&request, &rules.plan, needs, &rules.limits));
+            let mut reader = Reader::new(&request, &rules.plan, needs, &rules.limits);
+            if let Some(snapshot) = this.snapshot.as_ref().filter(|_| needs.rivals && reader.knows_the_tenant())
+                && !rivals::matter(snapshot, &reader.facts().0.tenant)
+            {
+                reader.ignore_rivals();
+            }
+            this.reader = Some(reader);
         });
     }
 

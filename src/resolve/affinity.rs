@@ -3,10 +3,10 @@
 
 use std::fmt::Arguments;
 
-use super::chain::{self, Step};
+use super::chain::{self, Asked, Step};
 use super::matching::{choose_chain, find_model, find_tenant};
 use super::trace::{Considered, Trace};
-use crate::catalog::snapshot::{Snapshot, UnknownModelPolicy};
+use crate::catalog::snapshot::{Chain, Snapshot, UnknownModelPolicy};
 use crate::extract::{Facts, Found};
 use crate::session::template::{Part, Template};
 use crate::session::{Answer, Placement};
@@ -44,11 +44,20 @@ pub fn names_of(snapshot: &Snapshot, tenant: Option<&str>, model: Option<&str>, 
         None => None,
     };
     let named = find_model(snapshot, tenant, model, &mut ());
-    let chain = match (choose_chain(snapshot, tenant, named, &mut ()), &snapshot.defaults.unknown_model) {
-        (Some((_, chain)), _) | (None, UnknownModelPolicy::Chain(chain)) => chain,
-        (None, UnknownModelPolicy::PassThrough | UnknownModelPolicy::Reject) => return None,
+    let steps_of = |chain: &Chain, asked| chain::narrow(snapshot, chain, tenant, asked, &mut Vec::new()).steps;
+    let of_policy = |policy: Option<&UnknownModelPolicy>, asked| match policy {
+        Some(UnknownModelPolicy::Chain(chain)) => steps_of(chain, asked),
+        Some(UnknownModelPolicy::PassThrough | UnknownModelPolicy::Reject) | None => Vec::new(),
     };
-    let steps = chain::narrow(snapshot, chain, tenant, named.id(), &mut Vec::new()).steps;
+    let defaults = &snapshot.defaults;
+    let steps = match choose_chain(snapshot, tenant, named, &mut ()) {
+        Some((_, chain)) => steps_of(chain, named.asked()),
+        // Nothing is known of the model: the request named an unknown one, or none.
+        None => {
+            [of_policy(Some(&defaults.unknown_model), Asked::Unknown), of_policy(defaults.missing_model.as_ref(), Asked::Nothing)]
+                .concat()
+        }
+    };
     let holds = |step: &&Step| step.clusters.iter().any(|(id, _)| snapshot.cluster(*id).name.as_str() == cluster);
     let name = |step: &Step| snapshot.group(step.group).name.to_string();
     let mut names: Vec<String> = steps.iter().filter(holds).map(name).collect();

@@ -62,27 +62,34 @@ pub struct Left {
     pub any_allowed: bool,
 }
 
-/// Narrows `chain` to what the tenant may use for the model now; `model` is `None` for one the catalog does not know.
+/// What a chain is narrowed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    Model(ModelId),
+    /// A model that the catalog does not know: clusters that list their models do not serve it.
+    Unknown,
+    /// No model: any cluster can answer.
+    Nothing,
+}
+
+/// Narrows `chain` to what the tenant may use now for what is asked.
 #[must_use]
-pub fn narrow(
-    snapshot: &Snapshot,
-    chain: &Chain,
-    tenant: Option<&Tenant>,
-    model: Option<ModelId>,
-    left_out: &mut Vec<LeftOut>,
-) -> Left {
+pub fn narrow(snapshot: &Snapshot, chain: &Chain, tenant: Option<&Tenant>, asked: Asked, left_out: &mut Vec<LeftOut>) -> Left {
     // One more: a session may live in a part of a group.
     let mut left = Left { steps: Vec::with_capacity(chain.entries.len() + 1), any_allowed: false };
     let mut named_any = false;
     for entry in &chain.entries {
         let entries = match entry {
             Entry::Group(_) => std::slice::from_ref(entry),
-            Entry::ModelChain => model.map(|model| snapshot.model(model).chain.entries.as_slice()).unwrap_or_default(),
+            Entry::ModelChain => match asked {
+                Asked::Model(model) => snapshot.model(model).chain.entries.as_slice(),
+                Asked::Unknown | Asked::Nothing => &[],
+            },
         };
         for entry in entries {
             if let Entry::Group(group) = entry {
                 named_any = true;
-                add_group(snapshot, *group, tenant, model, &mut left, left_out);
+                add_group(snapshot, *group, tenant, asked, &mut left, left_out);
             }
         }
     }
@@ -95,7 +102,7 @@ fn add_group(
     snapshot: &Snapshot,
     id: GroupId,
     tenant: Option<&Tenant>,
-    model: Option<ModelId>,
+    asked: Asked,
     left: &mut Left,
     left_out: &mut Vec<LeftOut>,
 ) {
@@ -121,7 +128,7 @@ fn add_group(
         let restriction = tenant.and_then(|tenant| restriction(cluster, tenant));
         left.any_allowed |= restriction.is_none();
         let weight = Weight::new(*weight);
-        match (weight, unavailable(cluster, weight, model).or(restriction)) {
+        match (weight, unavailable(cluster, weight, asked).or(restriction)) {
             (Some(weight), None) => clusters.push((*cluster_id, weight)),
             (_, why) => note(Some(*cluster_id), why.unwrap_or(Why::WeightZero)),
         }
@@ -156,7 +163,7 @@ pub(super) fn describe(
     Considered::new(format!("tenants.{}.{rule} {value}", tenant.name), Some(place), result)
 }
 
-fn unavailable(cluster: &Cluster, weight: Option<Weight>, model: Option<ModelId>) -> Option<Why> {
+fn unavailable(cluster: &Cluster, weight: Option<Weight>, asked: Asked) -> Option<Why> {
     if weight.is_none() {
         return Some(Why::WeightZero);
     }
@@ -165,9 +172,10 @@ fn unavailable(cluster: &Cluster, weight: Option<Weight>, model: Option<ModelId>
     }
     match &cluster.served {
         Served::Every => None,
-        Served::Only(models) => match model {
-            Some(model) if models.contains_key(&model) => None,
-            _ => Some(Why::ModelNotServed),
+        Served::Only(models) => match asked {
+            Asked::Model(model) if models.contains_key(&model) => None,
+            Asked::Nothing => None,
+            Asked::Model(_) | Asked::Unknown => Some(Why::ModelNotServed),
         },
     }
 }

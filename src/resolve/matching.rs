@@ -1,12 +1,17 @@
 //! Names to entries of the catalog: which tenant, which model, whether one may use the other, and which chain speaks for both.
 //! It does not look at clusters.
 
+use super::chain::Asked;
 use super::trace::{Considered, Trace};
 use crate::catalog::pattern::Pattern;
 use crate::catalog::snapshot::{Chain, ModelId, Snapshot, StrangerPolicy, Tenant, TenantId};
 use crate::diagnostic::Place;
 use crate::extract::{Found, TenantClaim};
 use crate::outcome::Reason;
+
+/// The longest name that is looked up, in bytes: the longest of any provider, an ARN of Bedrock, stays far below it. Patterns are
+/// compared with the whole name, so that a longer one would cost the more, the more patterns there are. It is a name nobody knows.
+pub const MAX_NAME: usize = 512;
 
 /// Why there is no tenant to judge by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +84,12 @@ impl<'a> Named<'a> {
         }
     }
 
+    /// What a chain is narrowed for.
+    #[must_use]
+    pub fn asked(self) -> Asked {
+        self.id().map_or(Asked::Unknown, Asked::Model)
+    }
+
     /// The name by which the catalog knows the model, if it does.
     #[must_use]
     pub fn known(self, snapshot: &'a Snapshot) -> Option<&'a str> {
@@ -106,8 +117,8 @@ pub fn find_model<'a>(
     name: Option<&'a str>,
     trace: &mut impl Trace,
 ) -> Named<'a> {
-    let Some(name) = name else {
-        trace.consider(|| Considered::new("models", None, "the request's model is no name"));
+    let Some(name) = name.filter(|name| name.len() <= MAX_NAME) else {
+        trace.consider(|| Considered::new("models", None, "the request's model is no name, or one of more than 512 bytes"));
         return Named::Unknown(None);
     };
     let exact = snapshot.model_ids.get(name).copied();

@@ -127,3 +127,38 @@ defaults: {missing_tenant: anonymous}
     }
     assert_eq!(ask(Some("only_open"), Some("open"), Trouble::DuplicateKey), (Reject, Reason::DuplicateKey));
 }
+
+/// A tenant that may not use every model has all places of a request compared; who decides early hears of the others late.
+#[test]
+fn two_places_that_disagree_are_trouble_for_who_may_not_use_every_model() {
+    let text = "
+version: 1
+priority_groups: {g: {}}
+models: {mini: {aliases: [small], chain: [g]}, next: {chain: [g]}, max: {chain: [g]}}
+tenants: {narrow: {allowed_models: [mini, next]}, free: {}}
+";
+    let snapshot = compile(&[SourceFile::new("catalog.yaml", text)]).unwrap().snapshot;
+    let value = |name: &str| Found::Value(name.to_owned());
+    let reason = |tenant: &str, model: &str, rivals: Vec<Found<String>>| {
+        let tenant = Found::Value(TenantClaim::Name(tenant.to_owned()));
+        let facts = Facts { model: value(model), tenant, rivals, ..Facts::default() };
+        resolve(&snapshot, Rules::default().policy, &facts, &State::default(), Seen::well(), &mut ()).reason
+    };
+    use Reason::{MalformedBody, ModelChain, ModelNotAllowed};
+    for (model, rivals, expected) in [
+        ("mini", vec![], ModelChain),
+        ("max", vec![], ModelNotAllowed),
+        ("mini", vec![value("small")], ModelChain),
+        ("mini", vec![value("models/mini")], ModelChain),
+        ("mini", vec![value("next"), value("publishers/google/models/small")], ModelChain),
+        ("mini", vec![value("max")], MalformedBody),
+        ("mini", vec![value("next"), value("tunedModels/max")], MalformedBody),
+        ("max", vec![value("mini")], MalformedBody),
+        ("mini", vec![value("notmodels/mini")], MalformedBody),
+        ("mini", vec![Found::Unusable], MalformedBody),
+        ("max", vec![value("max")], ModelNotAllowed),
+    ] {
+        assert_eq!(reason("narrow", model, rivals.clone()), expected, "{model} beside {rivals:?}");
+        assert_eq!(reason("free", model, rivals.clone()), ModelChain, "{model} beside {rivals:?}");
+    }
+}

@@ -41,6 +41,7 @@ fn request(node: &Node) -> TestRequest {
         tenant: text("tenant"),
         session: text("session"),
         path: text("path"),
+        method: text("method"),
         headers: headers.iter().filter_map(|entry| Some((entry.key.to_lowercase(), entry.value.text()?.to_owned()))).collect(),
         body,
     }

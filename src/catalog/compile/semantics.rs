@@ -77,15 +77,18 @@ fn defaults_depend_on_whether_there_are_tenants() {
     for (text, missing) in [("{}", StrangerPolicy::Anonymous), ("tenants: {acme: {}}", StrangerPolicy::Reject)] {
         let defaults = snapshot(text).defaults;
         assert_eq!((defaults.missing_tenant, defaults.unknown_tenant), (missing, StrangerPolicy::Reject));
-        assert!(matches!(defaults.unknown_model, UnknownModelPolicy::PassThrough));
+        assert!(matches!(defaults.unknown_model, UnknownModelPolicy::PassThrough) && defaults.missing_model.is_none());
         assert!(!defaults.fail_closed && defaults.max_attempts == 8);
     }
     let with = snapshot(
-        "tenants: {acme: {}}\ndefaults: {missing_tenant: acme, unknown_tenant: anonymous, unknown_model: [envoy], fail: closed, max_attempts: 2}",
+        "tenants: {acme: {}}\ndefaults: {missing_tenant: acme, unknown_tenant: anonymous, unknown_model: [envoy], missing_model: [first], fail: closed, max_attempts: 2}",
     );
     assert_eq!(with.defaults.missing_tenant, StrangerPolicy::As(with.tenant_ids["acme"]));
     assert_eq!(with.defaults.unknown_tenant, StrangerPolicy::Anonymous);
     assert!(matches!(&with.defaults.unknown_model, UnknownModelPolicy::Chain(chain) if groups(&with, &chain.entries) == "envoy"));
+    assert!(
+        matches!(&with.defaults.missing_model, Some(UnknownModelPolicy::Chain(chain)) if groups(&with, &chain.entries) == "first")
+    );
     assert!(with.defaults.fail_closed && with.defaults.max_attempts == 2);
 }
 

@@ -162,7 +162,12 @@ pub(super) fn defaults(document: &Node, tenants: &Tenants, ground: &mut Ground<'
     Defaults {
         missing_tenant: get("missing_tenant").and_then(|node| stranger(node, tenants, ground)).unwrap_or(without),
         unknown_tenant: get("unknown_tenant").and_then(|node| stranger(node, tenants, ground)).unwrap_or(StrangerPolicy::Reject),
-        unknown_model: get("unknown_model").map_or(UnknownModelPolicy::PassThrough, |node| unknown_model(node, ground)),
+        unknown_model: get("unknown_model").map_or(UnknownModelPolicy::PassThrough, |node| {
+            without_known_model(node, "`model_chain` stands for a model's own chain, and an unknown model has none", ground)
+        }),
+        missing_model: get("missing_model").map(|node| {
+            without_known_model(node, "`model_chain` stands for a model's own chain, and these requests name no model", ground)
+        }),
         rejects_drained: get("on_drained").and_then(Node::text) == Some("reject"),
         fail_closed: get("fail").and_then(Node::text) == Some("closed"),
         max_attempts: max_attempts.unwrap_or(MAX_ATTEMPTS),
@@ -185,12 +190,12 @@ fn stranger(node: &Node, tenants: &Tenants, ground: &mut Ground<'_, '_>) -> Opti
     }
 }
 
-fn unknown_model(node: &Node, ground: &mut Ground<'_, '_>) -> UnknownModelPolicy {
+fn without_known_model(node: &Node, no_model_chain: &'static str, ground: &mut Ground<'_, '_>) -> UnknownModelPolicy {
     match node.text() {
         Some("reject") => UnknownModelPolicy::Reject,
         Some(_) => UnknownModelPolicy::PassThrough,
         None => {
-            let refused = ModelChain::Refused("`model_chain` stands for a model's own chain, and an unknown model has none");
+            let refused = ModelChain::Refused(no_model_chain);
             ground
                 .groups
                 .chain(node, &node.place, refused, ground.clusters, ground.findings)

@@ -69,6 +69,7 @@ fn each_thing_that_is_taken_away_or_opened_is_said() {
         ("missing_tenant: reject", "missing_tenant: anonymous", &["`defaults.missing_tenant` is anonymous now"]),
         ("unknown_tenant: beta", "unknown_tenant: anonymous", &["`defaults.unknown_tenant` is anonymous now"]),
         ("unknown_model: reject", "unknown_model: [g]", &["`defaults.unknown_model` lets more through"]),
+        ("unknown_model: reject", "unknown_model: reject, missing_model: [g]", &["`defaults.missing_model` lets more through"]),
         ("unknown_model: reject, fail: closed", "unknown_model: reject", &["`defaults.fail` is not closed any more"]),
         ("tests:\n- {name: one, request: {model: m, tenant: beta}, expect: {chain: [g]}}\n", "", &["1 tests fewer"]),
     ];

@@ -15,12 +15,14 @@ pub(super) fn check(context: &mut Context<'_>) {
 }
 
 fn chains<'c>(context: &Context<'c>) -> impl Iterator<Item = &'c Chain> + use<'c> {
-    let default = match &context.snapshot.defaults.unknown_model {
+    let of_policy = |policy: &'c UnknownModelPolicy| match policy {
         UnknownModelPolicy::Chain(chain) => Some(chain),
         UnknownModelPolicy::PassThrough | UnknownModelPolicy::Reject => None,
     };
+    let defaults = &context.snapshot.defaults;
+    let of_defaults = std::iter::once(&defaults.unknown_model).chain(&defaults.missing_model).filter_map(of_policy);
     let of_rules = context.written.iter().flat_map(|written| &written.own.chains).map(|keyed| &keyed.chain);
-    context.snapshot.models.iter().map(|model| &model.chain).chain(of_rules).chain(default)
+    context.snapshot.models.iter().map(|model| &model.chain).chain(of_rules).chain(of_defaults)
 }
 
 fn unused_groups(context: &mut Context<'_>) {

@@ -25,10 +25,10 @@ pub(super) struct Field {
     /// Slots of the body that come before the head's value, each with its source's index.
     pub(super) candidates: Vec<(usize, usize)>,
     /// What the first head source with a value said.
-    fallback: Found<String>,
-    fallback_source: usize,
+    pub(super) fallback: Found<String>,
+    pub(super) fallback_source: usize,
     /// The tenant alone: the value may be an API key's.
-    source: Option<Source>,
+    pub(super) source: Option<Source>,
 }
 
 static NOTHING: Slot = Slot::Absent;
@@ -118,6 +118,6 @@ impl Field {
     }
 }
 
-fn read(scanner: Option<&Scanner>, slot: usize) -> (&Slot, bool) {
+pub(super) fn read(scanner: Option<&Scanner>, slot: usize) -> (&Slot, bool) {
     scanner.map_or((&NOTHING, true), |scanner| scanner.slot(slot))
 }

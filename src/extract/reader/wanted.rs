@@ -45,11 +45,7 @@ impl<'a> Wanted<'a> {
         for (index, source) in sources.iter().enumerate() {
             let doubt = if *source == Source::Dialect { dialect.doubt } else { head::doubt(head, source) };
             self.doubt = self.doubt.or(doubt);
-            let found = match (source, &dialect.model) {
-                (Source::Dialect, ModelPlace::Path(model)) => model.clone().map_or(Found::Unusable, Found::Value),
-                (Source::Dialect, ModelPlace::Query(name)) => head::find(head, &Source::Query((*name).to_owned())),
-                _ => head::find(head, source),
-            };
+            let found = self.in_head(head, source, dialect);
             if field.is_said_by_the_head(found, index, source) {
                 break;
             }
@@ -59,16 +55,32 @@ impl<'a> Wanted<'a> {
                 && let Some(slot) = self.slot(source)
             {
                 field.candidates.push((slot, index));
-                if purpose == Purpose::Route && !self.guarded.contains(&slot) {
-                    self.guarded.push(slot);
+                if purpose == Purpose::Route {
+                    self.guard(slot);
                 }
             }
         }
         field
     }
 
+    /// Other spellings of this slot's key count.
+    pub(super) fn guard(&mut self, slot: usize) {
+        if !self.guarded.contains(&slot) {
+            self.guarded.push(slot);
+        }
+    }
+
+    /// What the head says for the source.
+    pub(super) fn in_head(&self, head: &impl Head, source: &Source, dialect: &Dialect) -> Found<String> {
+        match (source, &dialect.model) {
+            (Source::Dialect, ModelPlace::Path(model)) => model.clone().map_or(Found::Unusable, Found::Value),
+            (Source::Dialect, ModelPlace::Query(name)) => head::find(head, &Source::Query((*name).to_owned())),
+            _ => head::find(head, source),
+        }
+    }
+
     /// The body's slot for the source, if this kind of body can have it.
-    fn slot(&mut self, source: &Source) -> Option<usize> {
+    pub(super) fn slot(&mut self, source: &Source) -> Option<usize> {
         let (pointer, name) = match source {
             Source::Dialect => (Some(MODEL_POINTER.clone()), Some(MODEL.to_owned())),
             Source::Body(pointer) => (Some(pointer.clone()), None),

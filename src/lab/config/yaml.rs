@@ -95,6 +95,7 @@ static_resources:
               failure_mode_allow: {fail_open}
               message_timeout: {timeout}s
               allow_mode_override: {mode_override}
+              mutation_rules: {{allow_envoy: true}}
               request_attributes: [{attributes}]
               processing_mode:
                 request_header_mode: SEND

@@ -9,6 +9,7 @@ use crate::encode::reply::{Answer, HeaderChanges, Metadata};
 use crate::extract::{Facts, Trouble};
 use crate::health::Seen;
 use crate::outcome::Outcome;
+use crate::resolve::rivals;
 use crate::session::State;
 
 impl Judgement {
@@ -27,7 +28,8 @@ impl Judgement {
 
     fn late_trouble(&self) -> Option<Trouble> {
         let reader = self.reader.as_ref()?;
-        reader.trouble().cloned().or_else(|| reader.doubt().filter(|_| !self.doubted))
+        let met = reader.trouble().cloned().or_else(|| reader.doubt().filter(|_| !self.doubted));
+        met.or_else(|| rivals::disagreement_of(self.snapshot.as_deref()?, &reader.facts().0))
     }
 
     /// Judges once more, by what the body says now. The session plays no part: of all answers only a refusal has an effect.

@@ -55,7 +55,9 @@ impl Answers {
 /// The table of reasons at the end of design section 9.
 fn go_together(outcome: Outcome, reason: Reason) -> bool {
     let (overrides, passes, rejects) = match reason {
-        Reason::TenantChain | Reason::TenantDefaultChain | Reason::ModelChain | Reason::DefaultChain => (true, false, false),
+        Reason::TenantChain | Reason::TenantDefaultChain | Reason::ModelChain | Reason::DefaultChain | Reason::NoModelChain => {
+            (true, false, false)
+        }
         Reason::MissingModel
         | Reason::UnknownModel
         | Reason::MalformedBody
