@@ -22,7 +22,7 @@ use super::load::SourceFile;
 use super::merge::merge;
 use super::pattern::PatternTable;
 use super::revision;
-use super::snapshot::{Snapshot, Tenant};
+use super::snapshot::Snapshot;
 use super::validate;
 use crate::diagnostic::{Diagnostic, Place, acceptable};
 use crate::document::{self, Format, Node, Value, check};
@@ -125,7 +125,7 @@ fn names_and_rules(document: &Node, found: &mut Vec<Diagnostic>) -> Snapshot {
         clusters: clusters.all,
         groups: groups.all,
         models: models.all,
-        limits_models: tenants.all.iter().any(Tenant::limits_models),
+        limits_models: tenants.all.iter().any(|tenant| tenant.limits_models()),
         tenants: tenants.all,
         providers: clusters.providers.names,
         tags: clusters.tags.names,

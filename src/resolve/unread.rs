@@ -4,7 +4,7 @@ use super::chain::Asked;
 use super::matching::{self, Named};
 use super::trace::{Considered, Trace};
 use super::{Judge, Verdict};
-use crate::catalog::snapshot::{Tenant, UnknownModelPolicy};
+use crate::catalog::snapshot::UnknownModelPolicy;
 use crate::extract::{Access, Found, Trouble};
 use crate::outcome::Reason;
 
@@ -47,7 +47,7 @@ impl<T: Trace> Judge<'_, T> {
         const RULE: &str = "defaults.missing_model";
         let missing = Verdict::by(self.policy.on_missing_model, Reason::MissingModel);
         let (Some(access), Some(policy)) = (access, &self.snapshot.defaults.missing_model) else { return missing };
-        if access == Access::Write && self.tenant().is_some_and(Tenant::limits_models) {
+        if access == Access::Write && self.tenant().is_some_and(|tenant| tenant.limits_models()) {
             self.trace.consider(|| {
                 Considered::new(
                     RULE,
