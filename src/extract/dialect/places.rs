@@ -86,8 +86,7 @@ fn google(segments: &[Segment<'_>]) -> Option<Range<usize>> {
 
 /// Bedrock: `…/model/{model}/{operation}`. The slash of an ARN should be encoded; where it is not, the ARN has two segments.
 fn bedrock(segments: &[Segment<'_>]) -> Option<Range<usize>> {
-    let (operation, rest) = segments.split_last().filter(|(last, _)| last.is_any(&OPERATIONS))?;
-    debug_assert!(!operation.raw.is_empty());
+    let (_, rest) = segments.split_last().filter(|(last, _)| last.is_any(&OPERATIONS))?;
     match rest {
         [.., word, arn, tail] if word.is("model") && is_arn(arn) => Some(arn.range.start..tail.range.end),
         [.., word, model] if word.is("model") => Some(model.range.clone()),

@@ -178,16 +178,16 @@ fn respelled(path: &str, dice: &[u8]) -> (String, String) {
             '{' | '}' => in_name = letter == '{',
             '/' => {
                 plain.push('/');
-                other.push_str(if die % 3 == 0 { "//" } else { "/" });
+                other.push_str(if die.is_multiple_of(3) { "//" } else { "/" });
             }
             letter => {
                 plain.push(letter);
-                let letter = if die % 2 == 0 && !in_name { letter.to_ascii_uppercase() } else { letter };
-                if die % 5 == 0 { other.push_str(&format!("%{:02X}", letter as u32)) } else { other.push(letter) }
+                let letter = if die.is_multiple_of(2) && !in_name { letter.to_ascii_uppercase() } else { letter };
+                if die.is_multiple_of(5) { other.push_str(&format!("%{:02X}", letter as u32)) } else { other.push(letter) }
             }
         }
     }
-    if dice[0] % 2 == 0 {
+    if dice[0].is_multiple_of(2) {
         other.push('/');
     }
     (plain, other)
