@@ -15,8 +15,9 @@ use reply::{Answer, HeaderChanges, Metadata};
 use wire::Writer;
 
 use crate::catalog::snapshot::Snapshot;
+use crate::diagnostic::plain::plain;
 use crate::extract::{Api, Found};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Reason};
 use crate::proto::priority_group;
 use crate::resolve::Resolution;
 use crate::resolve::chain::{LeftOut, Step};
@@ -56,7 +57,23 @@ pub fn answer(decision: &Decision<'_>, publish: &Publish) -> Answer {
         // The static chain is what Envoy's route has already; removing a header of ours does not touch it.
         Outcome::PassThrough => Answer::Proceed { reroute: false, headers: changes(decision, publish), metadata },
         Outcome::Reject => {
-            Answer::Refuse { refusal: refusal::of(decision.resolution.reason, decision.api, decision.requested), metadata }
+            let mut refusal = refusal::of(decision.resolution.reason, decision.api, decision.requested);
+            if !publish.decision_id_header.is_empty() {
+                refusal.headers.push((publish.decision_id_header.clone(), decision.decision_id.to_owned()));
+            }
+            Answer::Refuse { refusal, metadata }
+        }
+    }
+}
+
+/// An answer of the outcome alone, where more could not be written. No override is written so.
+#[must_use]
+pub fn bare(outcome: Outcome, reason: Reason, api: Api, remove: Vec<String>) -> Answer {
+    let metadata = Metadata::default();
+    match outcome {
+        Outcome::Reject => Answer::Refuse { refusal: refusal::of(reason, api, &Found::Nothing), metadata },
+        Outcome::Override | Outcome::PassThrough => {
+            Answer::Proceed { reroute: false, headers: HeaderChanges { set: Vec::new(), remove }, metadata }
         }
     }
 }
@@ -185,7 +202,8 @@ fn left_out_fields(fields: &mut Writer, snapshot: &Snapshot, left: &LeftOut) {
 
 fn optional(fields: &mut Writer, name: &str, value: Option<&str>) {
     fields.field(name, |field| match value {
-        Some(text) => field.text_value(text),
+        // Envoy's text logs write it as it is: nothing in it may begin a line of its own.
+        Some(text) => field.text_value(&plain(text)),
         None => field.null_value(),
     });
 }

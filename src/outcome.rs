@@ -106,6 +106,8 @@ reasons! {
     Overloaded "overloaded" 503,
     /// A fault of our own.
     Internal "internal" 503,
+    /// No catalog has been loaded yet: nothing is decided.
+    NoCatalog "no_catalog" 503,
     /// The tenant is on trial: the chain is computed and not sent.
     Shadow "shadow" 500,
     /// The request names no tenant.
@@ -140,6 +142,7 @@ impl Reason {
                 | Self::DefaultChain
                 | Self::NoModelChain
                 | Self::Shadow
+                | Self::NoCatalog
         )
     }
 

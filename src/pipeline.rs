@@ -6,6 +6,8 @@ pub mod attempt;
 mod caution;
 pub mod held;
 mod judgement;
+mod shown;
+mod stage;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +16,9 @@ use std::time::Duration;
 use self::affinity::Affinity;
 use self::caution::Cautions;
 use self::held::Account;
-pub use self::judgement::Judgement;
+pub use self::judgement::{Judgement, Word};
+use self::stage::Stages;
+pub use self::stage::{Stage, Watcher};
 use crate::catalog::store::Store;
 use crate::explain::Rules;
 use crate::extract::Found;
@@ -47,6 +51,7 @@ pub struct Pipeline {
     next_id: AtomicU64,
     warned_too_late: AtomicBool,
     cautions: Cautions,
+    stages: Stages,
 }
 
 impl Pipeline {
@@ -77,7 +82,14 @@ impl Pipeline {
             next_id: AtomicU64::new(u64::from_le_bytes(seed)),
             warned_too_late: AtomicBool::new(false),
             cautions: Cautions::new(),
+            stages: Stages::default(),
         }
+    }
+
+    /// Lets somebody watch every stage of every decision.
+    #[must_use]
+    pub fn watched_by(self, watcher: Watcher) -> Self {
+        Self { stages: Stages::watched_by(watcher), ..self }
     }
 
     /// How long the client's bytes are awaited where only we can end the wait.

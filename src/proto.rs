@@ -34,6 +34,14 @@ pub struct ProcessingRequest {
     pub request: Option<Request>,
 }
 
+impl ProcessingRequest {
+    /// True for a message of the request itself, which asks for a decision if it is the first.
+    #[must_use]
+    pub const fn asks(&self) -> bool {
+        matches!(self.request, Some(Request::RequestHeaders(_) | Request::RequestBody(_) | Request::RequestTrailers(_)))
+    }
+}
+
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Request {
     #[prost(message, tag = "2")]

@@ -70,6 +70,25 @@ pub struct Resolution {
     pub once: bool,
 }
 
+impl Resolution {
+    /// One that says nothing but this: of a request that could not be judged.
+    #[must_use]
+    pub const fn of(outcome: Outcome, reason: Reason) -> Self {
+        Self {
+            outcome,
+            reason,
+            health: HealthEffect::AsWritten,
+            tenant: None,
+            model: None,
+            chain: Vec::new(),
+            left_out: Vec::new(),
+            placement: None,
+            number: None,
+            once: false,
+        }
+    }
+}
+
 /// Judges a request, given what is known of its session and of the clusters' health. The trace hears of every rule that was
 /// considered; `&mut ()` listens to nothing and costs nothing.
 pub fn resolve(

@@ -72,6 +72,18 @@ pub struct Publish {
     pub sticky_header: String,
     /// Empty: none. Removed from every request that carries it.
     pub decision_header: String,
+    pub requested_model: ShowModel,
+    /// The response header of a refusal that holds the decision's id. Empty: none.
+    pub decision_id_header: String,
+}
+
+/// Whose unknown models are published as they were sent, so that somebody sees the slip; a hash for everybody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShowModel {
+    /// Of tenants that the catalog knows.
+    Authenticated,
+    Always,
+    Never,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -254,6 +266,8 @@ impl Default for Publish {
             endpoint_namespace: "envoy.lb".to_owned(),
             sticky_header: String::new(),
             decision_header: "x-cascade-decision".to_owned(),
+            requested_model: ShowModel::Authenticated,
+            decision_id_header: String::new(),
         }
     }
 }

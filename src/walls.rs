@@ -49,7 +49,7 @@ const WALLS: &[(&str, &[&str])] = &[
     ("shipped", &["catalog", "document", "expectations", "explain"]),
     // Envoy's vocabulary: it writes down what was decided.
     ("proto", &[]),
-    ("encode", &["catalog", "extract", "outcome", "proto", "resolve", "settings"]),
+    ("encode", &["catalog", "diagnostic", "extract", "outcome", "proto", "resolve", "settings"]),
     // A stream does not know what a model is.
     ("extproc/exchange", &["encode", "proto"]),
     ("extproc/codec", &["encode", "proto"]),

@@ -22,7 +22,7 @@ use super::load::SourceFile;
 use super::merge::merge;
 use super::pattern::PatternTable;
 use super::revision;
-use super::snapshot::Snapshot;
+use super::snapshot::{Closed, Snapshot};
 use super::validate;
 use crate::diagnostic::{Diagnostic, Place, acceptable};
 use crate::document::{self, Format, Node, Value, check};
@@ -119,6 +119,10 @@ fn names_and_rules(document: &Node, found: &mut Vec<Diagnostic>) -> Snapshot {
     let tenants = tenants::read(document, &mut ground);
     let defaults = tenants::defaults(document, &tenants, &mut ground);
     let expectations = expect::read(document, &tenants, &models, &mut ground);
+    let closed = Closed {
+        anybody: defaults.fail_closed || tenants.all.iter().any(|tenant| tenant.fail_closed),
+        any_model: models.all.iter().any(|model| model.fail_closed),
+    };
     let snapshot = Snapshot {
         revision: revision::of(document),
         label: document.get("label").and_then(Node::text).map(Into::into),
@@ -135,6 +139,7 @@ fn names_and_rules(document: &Node, found: &mut Vec<Diagnostic>) -> Snapshot {
         model_patterns: PatternTable::new(models.patterns),
         tenant_ids: tenants.ids,
         api_keys: tenants.api_keys,
+        closed,
         defaults,
         expectations,
     };

@@ -208,6 +208,15 @@ pub struct Defaults {
     pub max_attempts: usize,
 }
 
+/// Whether a restriction or `fail: closed` keeps anybody from the static chain: the strictest rule of the catalog, for a request of
+/// which nobody knows whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Closed {
+    /// Some tenant, or everybody by `defaults.fail`.
+    pub anybody: bool,
+    pub any_model: bool,
+}
+
 /// Hash of the catalog's content: equal content, equal revision, whatever the files' names and times.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Revision(pub Arc<str>);
@@ -241,6 +250,7 @@ pub struct Snapshot {
     pub tenant_ids: HashMap<TenantName, TenantId>,
     /// SHA-256 of an API key → whose it is.
     pub api_keys: HashMap<[u8; 32], TenantId>,
+    pub closed: Closed,
     pub defaults: Defaults,
     /// `tests` and `invariants`: run before a snapshot is accepted.
     pub expectations: super::expectations::Expectations,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::timeout;
-use tracing::{error, info, warn};
+use tracing::{error, warn};
 
 use super::again::read_again;
 use super::arguments::Serve;
@@ -72,7 +72,7 @@ fn refuse(what: &str, diagnostics: &[Diagnostic], files: &[SourceFile]) -> ExitC
 
 async fn serve(settings: Settings, file: Option<SourceFile>, metrics: Metrics) -> ExitCode {
     let (settings, metrics) = (Arc::new(settings), Arc::new(metrics));
-    let (mut signals, hangups) = match Signals::register() {
+    let (signals, hangups) = match Signals::register() {
         Ok(registered) => registered,
         Err(error) => return cannot_start(&error),
     };
@@ -106,18 +106,7 @@ async fn serve(settings: Settings, file: Option<SourceFile>, metrics: Metrics) -
         Ok(server) => server,
         Err(code) => return code,
     };
-    if first.is_err() {
-        tokio::select! {
-            first = following.first() => if let First::Invalid { diagnostics, files } = first {
-                return refuse("the catalog is invalid", &diagnostics, &files);
-            },
-            () = signals.next() => {
-                info!("stopped before the catalog was loaded");
-                return ExitCode::SUCCESS;
-            }
-        }
-    }
-    go(server, following, signals).await
+    go(server, following, signals, first.is_err()).await
 }
 
 /// Binds the addresses and answers on those for people.
@@ -210,10 +199,21 @@ fn parts(
     Ok(Parts { settings, store, metrics, keys, affinity, monitor, admin_tokens, processor, feedback })
 }
 
-async fn go(server: Server<Processor>, mut following: Following, mut signals: Signals) -> ExitCode {
+/// Serves, also while the first load is still under way: streams must be told that nothing can be decided, and not hang.
+async fn go(server: Server<Processor>, mut following: Following, mut signals: Signals, is_loading: bool) -> ExitCode {
+    let trouble = async {
+        if is_loading && let First::Invalid { diagnostics, files } = following.first().await {
+            return Some((diagnostics, files));
+        }
+        following.ended().await;
+        None
+    };
     let ended = tokio::select! {
         ended = server.run(&mut signals) => ended,
-        () = following.ended() => {
+        refused = trouble => {
+            if let Some((diagnostics, files)) = refused {
+                return refuse("the catalog is invalid", &diagnostics, &files);
+            }
             error!("the thread that follows the catalog ended on its own");
             return ExitCode::FAILURE;
         }

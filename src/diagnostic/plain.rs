@@ -1,5 +1,5 @@
-//! Text from a catalog, a directory or a request on its way to a terminal: nothing in it may move the cursor, end a line or turn its
-//! direction.
+//! Text from a catalog, a directory or a request on its way to a terminal or a log: nothing in it may move the cursor, end a line or
+//! turn its direction.
 
 use std::borrow::Cow;
 

@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use super::reply::Refusal;
+use crate::diagnostic::plain::plain;
 use crate::extract::{Api, Found};
 use crate::outcome::Reason;
 
@@ -25,7 +26,10 @@ pub fn of(reason: Reason, api: Api, requested: &Found<String>) -> Refusal {
     };
     Refusal {
         status,
-        headers: vec![("content-type", "application/json".to_owned()), ("x-cascade-reason", reason.as_str().to_owned())],
+        headers: vec![
+            ("content-type".to_owned(), "application/json".to_owned()),
+            ("x-cascade-reason".to_owned(), reason.as_str().to_owned()),
+        ],
         body: body.to_string().into_bytes(),
         details: reason.as_str(),
     }
@@ -37,7 +41,7 @@ fn is_about_the_model(reason: Reason) -> bool {
 
 fn message(reason: Reason, requested: &Found<String>) -> String {
     let model = match requested {
-        Found::Value(name) => format!("The model `{}`", name.chars().take(MAX_ECHO).collect::<String>()),
+        Found::Value(name) => format!("The model `{}`", plain(&name.chars().take(MAX_ECHO).collect::<String>())),
         Found::Nothing | Found::Unusable => "The model".to_owned(),
     };
     match reason {
@@ -53,7 +57,9 @@ fn message(reason: Reason, requested: &Found<String>) -> String {
         Reason::NoClusterLeft => format!("{model} has no provider at the moment."),
         Reason::SessionUnavailable => "The session's provider cannot be looked up at the moment.".to_owned(),
         Reason::Overloaded => "There is no room for the request body at the moment.".to_owned(),
-        Reason::ModeTooLate | Reason::Deadline | Reason::Internal => "The request could not be routed in time.".to_owned(),
+        Reason::ModeTooLate | Reason::Deadline | Reason::Internal | Reason::NoCatalog => {
+            "The request could not be routed in time.".to_owned()
+        }
         Reason::TenantChain
         | Reason::TenantDefaultChain
         | Reason::ModelChain

@@ -100,7 +100,7 @@ pub struct HeaderChanges {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub status: u16,
-    pub headers: Vec<(&'static str, String)>,
+    pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
     /// Shown as `%RESPONSE_CODE_DETAILS%` in Envoy's access log.
     pub details: &'static str,

@@ -113,3 +113,68 @@ fn every_reason_has_a_refusal_in_every_api() {
         }
     }
 }
+
+/// The fields of a decision as they are written.
+fn published(publish: &Publish, requested_model: &str) -> (Answer, serde_json::Value) {
+    let resolution = Resolution::of(Outcome::Reject, Reason::Internal);
+    let requested = Found::Value(requested_model.to_owned());
+    let decision = Decision {
+        snapshot: None,
+        resolution: &resolution,
+        decision_id: "0123456789abcdef",
+        request_id: Some("a\u{85}b"),
+        requested: &requested,
+        requested_model: Some(requested_model),
+        session: None,
+        api: Api::OpenAi,
+        spoofed: &[],
+        token: None,
+    };
+    let answer = answer(&decision, publish);
+    let Answer::Refuse { metadata, .. } = &answer else { panic!("{answer:?}") };
+    let fields = to_json(&Struct::decode(metadata.untyped.as_slice()).unwrap());
+    (answer, fields["cascade.decision"].clone())
+}
+
+#[test]
+fn the_page_names_every_field_of_a_decision_and_no_other() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/decision.md")).unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(name, _)| name);
+    let mut documented: Vec<&str> = rows.collect();
+    let (_, fields) = published(&Publish::default(), "m");
+    let mut written: Vec<&str> = fields.as_object().unwrap().keys().map(String::as_str).collect();
+    documented.sort_unstable();
+    written.sort_unstable();
+    assert_eq!(documented, written);
+}
+
+#[test]
+fn control_characters_are_never_raw_in_what_is_published() {
+    for harmful in ["a\nb", "a\u{1b}[2Jb", "a\u{7f}b", "a\u{9b}b", "a\u{2028}b", "a\u{202e}b", "a\0b"] {
+        let (answer, fields) = published(&Publish::default(), harmful);
+        let Answer::Refuse { refusal, .. } = answer else { panic!() };
+        let shown = [fields["requested_model"].as_str().unwrap().to_owned(), fields["request_id"].as_str().unwrap().to_owned()];
+        assert!(!shown.iter().any(|text| text.contains(crate::diagnostic::plain::is_harmful)), "{shown:?}");
+        for reason in Reason::ALL {
+            for api in [Api::OpenAi, Api::Anthropic, Api::Google] {
+                let body = String::from_utf8(refusal::of(*reason, api, &Found::Value(harmful.to_owned())).body).unwrap();
+                assert!(!body.contains(crate::diagnostic::plain::is_harmful), "{body:?}");
+                let message: serde_json::Value = serde_json::from_str(&body).unwrap();
+                let message = message["error"]["message"].as_str().unwrap();
+                assert!(!message.contains(crate::diagnostic::plain::is_harmful), "{message:?}");
+            }
+        }
+        assert!(refusal.headers.iter().all(|(_, value)| !value.contains(char::is_control)));
+    }
+}
+
+#[test]
+fn a_refusal_names_its_decision_where_that_is_asked_for() {
+    for header in ["", "x-cascade-decision-id"] {
+        let publish = Publish { decision_id_header: header.to_owned(), ..Publish::default() };
+        let (answer, fields) = published(&publish, "m");
+        let Answer::Refuse { refusal, .. } = answer else { panic!() };
+        let named = refusal.headers.iter().find(|(name, _)| name == "x-cascade-decision-id").map(|(_, value)| value.as_str());
+        assert_eq!(named, (!header.is_empty()).then_some(fields["decision_id"].as_str().unwrap()));
+    }
+}

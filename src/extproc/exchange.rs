@@ -79,6 +79,8 @@ pub struct Exchange {
     silent: bool,
     held: Held,
     unread: Option<Unread>,
+    /// Nothing more of the request will come that needs an answer.
+    request_done: bool,
     response_started: bool,
 }
 
@@ -100,6 +102,7 @@ impl Default for Exchange {
             silent: false,
             held: Held::default(),
             unread: None,
+            request_done: false,
             response_started: false,
         }
     }
@@ -123,7 +126,8 @@ impl Exchange {
             }
             Some(Request::RequestHeaders(_)) => Step::reply(reply::unchanged(Kind::RequestHeaders)),
             Some(Request::RequestBody(_) | Request::RequestTrailers(_)) if self.state == State::Start => {
-                intake.head(&ProcessingRequest::default());
+                // It has no headers, and may have what else Envoy says of a request.
+                intake.head(&message);
                 self.on_headless(message, intake)
             }
             Some(Request::RequestBody(_)) => match message.request {
@@ -161,24 +165,20 @@ impl Exchange {
             State::Start | State::AwaitBody | State::Hold | State::Pass | State::Closed => return Vec::new(),
         };
         let refused = matches!(answer, Answer::Refuse { .. });
-        self.state = if refused { State::Closed } else { State::Pass };
-        if self.silent {
-            self.state = State::Pass;
-            self.held.clear();
-            return Vec::new();
-        }
+        let mut replies = Vec::new();
         // The request goes on as it was decided before, and all that is due is its body.
-        let due = refused || !is_late;
-        let mut replies: Vec<Reply> = due.then(|| reply::deciding(kind, answer, self.keep_body(kind))).into_iter().collect();
-        if refused {
-            self.held.clear();
-            return replies;
+        if !self.silent && (refused || !is_late) {
+            let keep_body = self.keep_body(kind);
+            replies.push(reply::deciding(kind, answer, keep_body));
+            self.request_done |= keep_body.is_some();
         }
-        if self.mode == BodyMode::FullDuplexStreamed {
-            self.held.release(&mut replies);
+        if self.silent || refused || self.mode != BodyMode::FullDuplexStreamed {
+            self.held.clear();
         } else {
-            self.held.clear();
+            self.held.release(&mut replies);
         }
+        // Last, so that an exchange that failed in the middle of its answer is still undecided.
+        self.state = if refused && !self.silent { State::Closed } else { State::Pass };
         replies
     }
 
@@ -198,10 +198,25 @@ impl Exchange {
         self.state == State::Hold
     }
 
-    /// True once a refusal has been sent: nothing more will be answered.
+    /// True while nothing has come that asks for anything.
     #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.state == State::Closed
+    pub fn is_fresh(&self) -> bool {
+        self.state == State::Start
+    }
+
+    /// True once nothing more can be asked on the stream: the request is refused; or it is decided, all that needs an answer has one,
+    /// and Envoy will not ask about the response's body. The stream is then ended in good order, so that no answer that streams on
+    /// depends on this process any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let is_answered = self.announced && !self.silent && self.request_done && self.response_mode == BodyMode::None;
+        self.state == State::Closed || (self.state == State::Pass && is_answered)
+    }
+
+    /// True if the decision that is due cannot be followed by another: no more of the body will be judged.
+    #[must_use]
+    pub fn has_last_word(&self) -> bool {
+        self.mode != BodyMode::FullDuplexStreamed || self.request_done || self.body_unneeded
     }
 
     /// True once the request is on its way.
@@ -226,14 +241,27 @@ impl Exchange {
     }
 
     /// A message came that is too large or no message at all; the stream ends. What was to be decided is decided now, since a refusal
-    /// still reaches Envoy, while the end of the stream alone would let the request go on (fact 25).
+    /// still reaches Envoy, while the end of the stream alone would let the request go on (fact 25). If it was the first message, nobody
+    /// knows whose request it is.
     pub fn on_broken(&mut self, why: Cut, intake: &mut impl Intake) -> Step {
         match self.state {
+            State::Start => {
+                intake.lost(why);
+                self.decide(Kind::RequestHeaders)
+            }
             State::AwaitBody | State::Hold => {
                 intake.lost(why);
                 self.decide(Kind::RequestBody)
             }
-            State::Start | State::Deciding(_) | State::DecidingLate | State::Pass | State::Closed => Step::default(),
+            State::Pass if self.may_refuse_late() => {
+                intake.lost(why);
+                if intake.must_judge_late(false) {
+                    self.state = State::DecidingLate;
+                    return Step::decide();
+                }
+                Step::default()
+            }
+            State::Deciding(_) | State::DecidingLate | State::Pass | State::Closed => Step::default(),
         }
     }
 
@@ -253,7 +281,12 @@ impl Exchange {
                 intake.cut(Cut::Overloaded);
                 self.decide(Kind::RequestHeaders)
             }
-            State::Start | State::Deciding(_) | State::DecidingLate | State::Pass | State::Closed => {
+            // A head that is larger than there is room for: nobody knows whose it is.
+            State::Start => {
+                intake.lost(Cut::Overloaded);
+                self.decide(Kind::RequestHeaders)
+            }
+            State::Deciding(_) | State::DecidingLate | State::Pass | State::Closed => {
                 self.unread = unread;
                 return Step { next: if self.unread.is_some() { Next::ReadOn } else { Next::Message }, ..Step::default() };
             }
@@ -277,6 +310,22 @@ impl Exchange {
         if !self.silent {
             self.held.push(body);
         }
+    }
+
+    /// Something failed inside this process, and the stream ends. True if a refusal can still be heard.
+    pub fn on_fault(&mut self) -> bool {
+        let heard = match self.state {
+            State::Start | State::AwaitBody | State::Hold | State::Deciding(_) | State::DecidingLate => true,
+            State::Pass => self.may_refuse_late(),
+            State::Closed => false,
+        };
+        self.state = State::Closed;
+        heard && !self.silent
+    }
+
+    /// True while a part of the body is still to come that may have to be refused, and no response has started (fact 28c).
+    fn may_refuse_late(&self) -> bool {
+        !self.has_last_word() && !self.response_started
     }
 
     /// The mode Envoy announces; without an announcement as BUFFERED.

@@ -4,12 +4,13 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures_util::Stream;
 use futures_util::stream::unfold;
+use futures_util::{FutureExt, Stream};
 use tokio::time::{Instant, timeout_at};
 use tonic::body::Body;
 use tonic::server::{Grpc, NamedService, StreamingService};
@@ -21,10 +22,10 @@ use super::codec::ExtProcCodec;
 use super::exchange::{Cut, Exchange, Next, Step};
 use super::pace::Pace;
 use super::upstream::{self, Upstream};
-use crate::encode::reply::{Answer, Reply};
+use crate::encode::reply::{self, Answer, Kind, Reply};
 use crate::pipeline::attempt::Attempt;
 use crate::pipeline::held::{Holder, Holding};
-use crate::pipeline::{Judgement, Pipeline};
+use crate::pipeline::{Judgement, Pipeline, Word};
 use crate::proto::ProcessingRequest;
 
 /// The name of Envoy's service, as health checks ask for it.
@@ -43,7 +44,8 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// `max_message` bounds one message in bytes, in both directions.
+    /// `max_message` bounds one message of Envoy's, in bytes. Answers have no limit: one that is not sent would end the stream, and
+    /// the request would go on without it.
     #[must_use]
     pub fn new(pipeline: Arc<Pipeline>, max_message: usize) -> Self {
         Self { pipeline, max_message }
@@ -75,7 +77,7 @@ where
         if request.uri().path() != PROCESS {
             return Box::pin(async { Ok(Status::unimplemented("this service has one method: Process").into_http()) });
         }
-        let mut grpc = Grpc::new(ExtProcCodec).apply_max_message_size_config(Some(self.max_message), Some(self.max_message));
+        let mut grpc = Grpc::new(ExtProcCodec).apply_max_message_size_config(Some(self.max_message), None);
         let method = Process(Arc::clone(&self.pipeline));
         let holding = self.pipeline.held().open();
         let mut request = request.map(|body| Arriving::new(body, Arc::clone(&holding)));
@@ -107,7 +109,7 @@ impl StreamingService<ProcessingRequest> for Process {
             body_deadline: Instant::now() + self.0.body_wait(),
         };
         let replies = unfold(conversation, |mut conversation| async {
-            let reply = conversation.next().await?;
+            let reply = conversation.next_safely().await?;
             Some((reply, conversation))
         });
         std::future::ready(Ok(Response::new(Box::pin(replies))))
@@ -124,21 +126,41 @@ fn attempt(attempt: Attempt, holding: Arc<Holding>, messages: Streaming<Processi
             if let Some(reply) = replies.pop_front() {
                 return Some((Ok(reply), (upstream, messages, replies, holding)));
             }
-            match messages.message().await {
-                Ok(Some(message)) => {
-                    replies.extend(upstream.on(message));
-                    let mut pace = Pace::start();
-                    while upstream.reads_on() {
-                        pace.breathe().await;
-                        replies.extend(upstream.read_on());
-                    }
-                    holding.keep(0);
-                }
+            let Ok(Some(message)) = messages.message().await else {
                 // A reset by Envoy ends the attempt; there is nobody to tell. Where there is no room for its body it goes on as it is.
-                Ok(None) | Err(_) => return None,
+                return None;
+            };
+            if let Err(Failed) = follow_attempt(&mut upstream, message, &mut replies).await {
+                return None;
             }
+            holding.keep(0);
         }
     }))
+}
+
+/// An attempt failed inside.
+struct Failed;
+
+/// Does all that follows from a message of an attempt. A fault of ours ends its stream and lets it go on as it is.
+async fn follow_attempt(
+    upstream: &mut Upstream,
+    message: ProcessingRequest,
+    replies: &mut VecDeque<Reply>,
+) -> Result<(), Failed> {
+    let guarded = |work: &mut dyn FnMut() -> Vec<Reply>| {
+        catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
+            tracing::error!(event = "fault", stage = "attempt", "an attempt failed inside; it goes on as it is");
+            Failed
+        })
+    };
+    let mut message = Some(message);
+    replies.extend(guarded(&mut || message.take().map(|message| upstream.on(message)).unwrap_or_default())?);
+    let mut pace = Pace::start();
+    while upstream.reads_on() {
+        pace.breathe().await;
+        replies.extend(guarded(&mut || upstream.read_on())?);
+    }
+    Ok(())
 }
 
 struct Conversation {
@@ -155,6 +177,22 @@ struct Conversation {
 }
 
 impl Conversation {
+    /// The next reply. A fault of ours that nothing else has caught ends this stream and no other, and not before who may not go on
+    /// without a decision is refused.
+    async fn next_safely(&mut self) -> Option<Result<Reply, Status>> {
+        if let Ok(reply) = AssertUnwindSafe(self.next()).catch_unwind().await {
+            return reply;
+        }
+        tracing::error!(event = "fault", stage = "exchange", "a stream failed inside and ends");
+        self.replies.clear();
+        if self.exchange.on_fault()
+            && let Some(refusal) = self.judgement.refusal_after_fault()
+        {
+            return Some(Ok(reply::deciding(Kind::RequestHeaders, &refusal, None)));
+        }
+        Some(Err(Status::internal("a fault inside Cascade")))
+    }
+
     /// The next reply; `None` ends the stream cleanly, which lets the request go on as it is (fact 25).
     async fn next(&mut self) -> Option<Result<Reply, Status>> {
         loop {
@@ -162,13 +200,22 @@ impl Conversation {
                 self.queued = self.queued.saturating_sub(reply.room() as u64);
                 return Some(Ok(reply));
             }
-            if self.exchange.is_closed() || self.is_cut {
+            if self.exchange.is_over() || self.is_cut {
                 return None;
             }
             let step = match self.receive().await {
+                Received::Message(message) if self.exchange.is_fresh() && message.asks() && !self.judgement.has_catalog() => {
+                    return Some(Err(Status::unavailable("no catalog has been loaded: nothing can be decided")));
+                }
                 Received::Message(message) => self.exchange.on(*message, &mut self.judgement),
+                Received::TooSlow if self.exchange.is_fresh() => {
+                    return Some(Err(Status::deadline_exceeded("nothing came within limits.body_wait")));
+                }
                 Received::TooSlow => self.exchange.on_body_wait(&mut self.judgement),
                 Received::End => return None,
+                Received::Overloaded if self.exchange.is_fresh() && !self.judgement.has_catalog() => {
+                    return Some(Err(Status::unavailable("no catalog has been loaded: nothing can be decided")));
+                }
                 Received::Overloaded => {
                     self.is_cut = true;
                     self.exchange.on_overload(&mut self.judgement)
@@ -199,7 +246,7 @@ impl Conversation {
                     step = self.exchange.read_on(&mut self.judgement);
                 }
                 Next::Decide => {
-                    let answer = self.judgement.decide().await;
+                    let answer = self.decide().await;
                     let replies = self.exchange.answer(&answer);
                     self.send(replies);
                     self.has_room();
@@ -234,6 +281,11 @@ impl Conversation {
         }
     }
 
+    async fn decide(&mut self) -> Answer {
+        let word = if self.exchange.has_last_word() { Word::Last } else { Word::First };
+        self.judgement.decide(word).await
+    }
+
     /// A message that cannot be taken ends the stream, and with it the request would go on (fact 25): where the tenant may not, it is
     /// refused before. True if there is something to send.
     async fn refuse_broken(&mut self, status: &Status) -> bool {
@@ -243,10 +295,13 @@ impl Conversation {
             // Envoy has gone: nobody is there to be told.
             _ => return false,
         };
+        if self.exchange.is_fresh() && !self.judgement.has_catalog() {
+            return false;
+        }
         if self.exchange.on_broken(why, &mut self.judgement).next != Next::Decide {
             return false;
         }
-        let answer = self.judgement.decide().await;
+        let answer = self.decide().await;
         let refused = matches!(answer, Answer::Refuse { .. });
         if refused {
             self.replies.extend(self.exchange.answer(&answer));
@@ -257,7 +312,7 @@ impl Conversation {
     async fn receive(&mut self) -> Received {
         self.prepare_for_more();
         let message = self.messages.message();
-        let received = if self.exchange.waits_for_client() {
+        let received = if self.exchange.waits_for_client() || self.exchange.is_fresh() {
             match timeout_at(self.body_deadline, message).await {
                 Ok(received) => received,
                 Err(_) => return Received::TooSlow,

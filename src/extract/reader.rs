@@ -64,16 +64,20 @@ impl Reader {
         let dialect = Dialect::of(path, head::method(head));
         let content_type = content_type::of(head, path, &dialect.model);
         let mut wanted = Wanted::of(&content_type.kind);
-        let model = wanted.field(head, &plan.model, &dialect, Purpose::Route, true);
+        // What follows the headers of an upgrade is no body, and it never ends: Envoy would buffer it for ever (fact 99).
+        let has_body = !head::is_upgrade(head) && head::header(head, "content-length") != Found::Value("0".to_owned());
+        let model = wanted.field(head, &plan.model, &dialect, Purpose::Route, has_body);
         let tenant =
-            if needs.tenant { wanted.field(head, &plan.tenant, &dialect, Purpose::Route, true) } else { Field::default() };
-        let rivals = if needs.rivals { wanted.rivals(head, &plan.model, &dialect, &model) } else { None };
+            if needs.tenant { wanted.field(head, &plan.tenant, &dialect, Purpose::Route, has_body) } else { Field::default() };
+        let rivals = if needs.rivals && has_body { wanted.rivals(head, &plan.model, &dialect, &model) } else { None };
         let by_body = content_type.doubt.filter(|_| {
             !model.candidates.is_empty() || !tenant.candidates.is_empty() || rivals.as_ref().is_some_and(Rivals::are_in_the_body)
         });
         let doubt = wanted.doubt.take().or(by_body).map(Trouble::Malformed);
         // A body is not searched for what nobody waits for: a session that appears twice must not refuse a request.
-        let session = wanted.field(head, &plan.session, &dialect, Purpose::Session, needs.session);
+        // Nor is one waited for that only the body of a GET could have.
+        let reads = has_body && needs.session && !matches!(head::method(head), "GET" | "HEAD");
+        let session = wanted.field(head, &plan.session, &dialect, Purpose::Session, reads);
         let nothing_awaited = model.candidates.is_empty()
             && (!needs.tenant || tenant.candidates.is_empty())
             && (!needs.session || session.candidates.is_empty())
@@ -352,6 +356,17 @@ impl Reader {
     #[must_use]
     pub fn model_in(&self, body: &[u8]) -> Option<InBody> {
         self.model.place(self.scanner()?, body)
+    }
+
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// The tenant, if nothing of the body can change it: what counts where reading the body has failed.
+    #[must_use]
+    pub fn tenant_of_head(&self) -> Option<Found<super::TenantClaim>> {
+        self.tenant.candidates.is_empty().then(|| self.facts().0.tenant)
     }
 
     #[must_use]

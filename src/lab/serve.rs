@@ -86,6 +86,15 @@ impl Serve {
         ready.map_err(|trouble| Trouble(format!("{trouble}\n{}", tail(&self.log))))
     }
 
+    /// Waits until it answers on its admin address, ready or not.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub async fn bound(&self) -> Result<()> {
+        let alive = async || Request::get("/livez").send(&self.admin).await.ok().filter(|state| state.status == 200);
+        eventually("cascade's start", START_LIMIT, alive).await.map(|_| ())
+    }
+
     /// Where Envoy asks.
     #[must_use]
     pub fn grpc(&self) -> &Endpoint {

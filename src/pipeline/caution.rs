@@ -22,6 +22,8 @@ pub(super) struct Cautions {
     decided_twice: Pause,
     no_cluster: Pause,
     body_not_shown: Pause,
+    no_headers: Pause,
+    no_body: Pause,
 }
 
 impl Cautions {
@@ -33,6 +35,8 @@ impl Cautions {
             decided_twice: Pause::default(),
             no_cluster: Pause::default(),
             body_not_shown: Pause::default(),
+            no_headers: Pause::default(),
+            no_body: Pause::default(),
         }
     }
 
@@ -76,6 +80,29 @@ impl Cautions {
                 event = "body_not_shown",
                 "the model of an attempt is in its body, and Envoy does not show it whole, so that it is not renamed. Set \
                  `request_body_mode: BUFFERED` in the ext_proc filter with `x-cascade-role: upstream`"
+            );
+        }
+    }
+
+    /// A request comes without its headers.
+    pub(super) fn no_headers(&self) {
+        if self.no_headers.is_over(self.start.elapsed()) {
+            tracing::warn!(
+                event = "headers_not_shown",
+                "Envoy does not show the headers of requests (request_header_mode: SKIP): tenants, sessions and paths in them are \
+                 not seen, and every request is judged without them. Set `request_header_mode: SEND` in the ext_proc filter"
+            );
+        }
+    }
+
+    /// A request has a body that would decide, and Envoy does not show it.
+    pub(super) fn no_body(&self) {
+        if self.no_body.is_over(self.start.elapsed()) {
+            tracing::warn!(
+                event = "request_body_not_shown",
+                "a request's body would say its model, tenant or session, and Envoy does not show it (request_body_mode: NONE). Set \
+                 `request_body_mode: BUFFERED` or FULL_DUPLEX_STREAMED in the ext_proc filter, or name only sources of `extract` that \
+                 are in the head"
             );
         }
     }

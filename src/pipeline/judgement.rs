@@ -1,30 +1,31 @@
 //! One request on its way to a decision: the snapshot is pinned, the request is read as it arrives, the pure core is asked, the answer
 //! is written, counted and logged. It is the only joint that may wait; what it waits for is bounded by clocks.
 
+mod fault;
+mod intake;
 mod late;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::cell::Cell;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Pipeline;
+use futures_util::FutureExt;
+
 use super::affinity::Asked;
 use super::held::Holder;
+use super::shown::requested_model;
+use super::{Pipeline, Stage};
 use crate::catalog::snapshot::Snapshot;
 use crate::encode::reply::Answer;
 use crate::encode::{self, Decision};
-use crate::extproc::exchange::{Cut, Intake, Read};
-use crate::extproc::intake::EnvoyHead;
-use crate::extract::head::{self, Head};
 use crate::extract::reader::Reader;
-use crate::extract::{Facts, Found, Slice, Trouble};
+use crate::extract::{Facts, Found, Trouble};
 use crate::feedback::token::Token;
-use crate::health::Seen;
-use crate::outcome::{HealthEffect, Outcome, Reason};
-use crate::proto::{ProcessingRequest, Request};
+use crate::outcome::Outcome;
+use crate::resolve::Resolution;
 use crate::resolve::matching::find_tenant;
-use crate::resolve::{self, Resolution, rivals};
-use crate::session::State;
+use crate::session::{self, State};
 use crate::telemetry::{DecisionEvent, StreamGuard, TenantLabel};
 
 /// One request on its way to a decision.
@@ -33,12 +34,22 @@ pub struct Judgement {
     pipeline: Arc<Pipeline>,
     snapshot: Option<Arc<Snapshot>>,
     reader: Option<Reader>,
+    /// Reading failed inside: of what it found only the head's tenant counts.
+    is_faulty: Cell<bool>,
+    /// The stream broke before there was a head, or behind an early decision.
+    lost: Option<Trouble>,
+    /// Envoy does not show the headers (`request_header_mode: SKIP`).
+    is_headless: bool,
     request_id: Option<String>,
+    /// Of the first decision: a late one is about the same request.
+    decision_id: Option<String>,
     /// Which of [`Pipeline::own_headers`] the client sent.
     spoofed: [bool; 3],
     /// The directory is still to be asked.
     asks: bool,
     asked: Option<Asked>,
+    /// The directory failed inside.
+    asking_failed: bool,
     decided: Decided,
     /// The decision knew of a doubt: who fails closed was refused then.
     doubted: bool,
@@ -57,15 +68,28 @@ enum Decided {
     Finally,
 }
 
+/// Whether something may still come that takes the place of a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    Last,
+    /// FULL_DUPLEX_STREAMED: the rest of the body may lead to a refusal.
+    First,
+}
+
 impl Judgement {
     pub(super) fn new(pipeline: Arc<Pipeline>) -> Self {
         Self {
             snapshot: pipeline.store.current(),
             reader: None,
+            is_faulty: Cell::new(false),
+            lost: None,
+            is_headless: false,
             request_id: None,
+            decision_id: None,
             spoofed: [false; 3],
             asks: pipeline.affinity.has_directory(),
             asked: None,
+            asking_failed: false,
             decided: Decided::NotYet,
             doubted: false,
             spent: Duration::ZERO,
@@ -92,35 +116,74 @@ impl Judgement {
         self.reader.as_ref().map_or(0, Reader::memory)
     }
 
+    /// True if there is a catalog to decide by. If there is none, the request is counted as such, and nothing is decided about it.
+    pub fn has_catalog(&mut self) -> bool {
+        if self.snapshot.is_none() {
+            self.snapshot = self.pipeline.store.current();
+        }
+        if self.snapshot.is_none() {
+            self.pipeline.metrics.no_catalog();
+        }
+        self.snapshot.is_some()
+    }
+
     /// Decides with what has been read. The only await of a decision: for the session directory, until `decision_deadline`.
-    pub async fn decide(&mut self) -> Answer {
+    pub async fn decide(&mut self, word: Word) -> Answer {
         let start = Instant::now();
-        let facts = match &self.reader {
-            Some(reader) => reader.facts().0,
-            None => Facts { trouble: Some(Trouble::Internal), ..Facts::default() },
-        };
+        let facts = self.facts();
         if self.decided != Decided::NotYet {
             return self.decide_late(&facts, start);
         }
-        self.decided = if facts.trouble.is_some() { Decided::Finally } else { Decided::Soundly };
+        let is_sound = facts.trouble.is_none() && !self.is_faulty.get();
+        self.decided = if is_sound { Decided::Soundly } else { Decided::Finally };
         self.doubted = facts.doubt.is_some();
         if facts.trouble == Some(Trouble::ModeTooLate) {
             self.pipeline.warn_too_late();
         }
         // What cannot be judged needs no session.
-        if facts.trouble.is_none() {
-            self.ask(&facts);
+        if is_sound {
+            self.ask_safely(|this| this.ask(&facts));
         }
-        let session = self.pipeline.affinity.state(&facts, self.asked.take()).await;
-        if self.pipeline.affinity.has_directory() {
-            self.pipeline.metrics.session_looked_up(&session.answer);
-        }
-        let look = self.pipeline.monitor.look(Instant::now());
-        let resolution = self.resolve(&facts, &session, look.seen());
-        let id = self.pipeline.decision_id();
-        let answer = self.write(&facts, &resolution, &id);
-        self.record(&facts, &resolution, &id, start);
+        let session = self.session(&facts).await;
+        let resolution = self.resolve(&facts, &session);
+        let (resolution, answer) = self.write(&facts, resolution);
+        let word = if is_sound && resolution.outcome != Outcome::Reject { word } else { Word::Last };
+        self.record(&facts, &resolution, start, word);
         answer
+    }
+
+    /// What has been read, as far as it can be believed.
+    fn facts(&mut self) -> Facts {
+        let read = self.guarded(Stage::Facts, |this| this.reader.as_ref().map(|reader| reader.facts().0));
+        let mut facts = read.flatten().unwrap_or_default();
+        if self.reader.is_none() || self.is_faulty.get() {
+            facts.trouble = Some(self.lost.clone().unwrap_or(Trouble::Internal));
+        } else if let (None, Some(lost)) = (&facts.trouble, &self.lost) {
+            facts.trouble = Some(lost.clone());
+        }
+        facts
+    }
+
+    async fn session(&mut self, facts: &Facts) -> State {
+        let asked = self.asked.take();
+        let stages = self.pipeline.stages.clone();
+        let affinity = Arc::clone(&self.pipeline.affinity);
+        let state = async {
+            stages.enter(Stage::Session);
+            affinity.state(facts, asked).await
+        };
+        let mut state = AssertUnwindSafe(state).catch_unwind().await.unwrap_or_else(|_| {
+            fault::report(Stage::Session);
+            self.asking_failed = true;
+            State::default()
+        });
+        if self.asking_failed {
+            state.answer = session::Answer::Unavailable(session::Fault::Internal);
+        }
+        if self.pipeline.affinity.has_directory() {
+            self.pipeline.metrics.session_looked_up(&state.answer);
+        }
+        state
     }
 
     /// Asks the directory as soon as the key is known, so that the answer comes while the body is still on its way.
@@ -133,6 +196,12 @@ impl Judgement {
         }
     }
 
+    fn ask_safely(&mut self, ask: impl FnOnce(&mut Self)) {
+        if self.guarded(Stage::Ask, ask).is_none() {
+            (self.asks, self.asking_failed) = (false, true);
+        }
+    }
+
     /// Asks once.
     fn ask(&mut self, facts: &Facts) {
         if std::mem::take(&mut self.asks)
@@ -142,47 +211,17 @@ impl Judgement {
         }
     }
 
-    /// Any fault of ours ends in "no override", never in a lost stream.
-    fn resolve(&self, facts: &Facts, session: &State, seen: Seen<'_>) -> Resolution {
-        let fault = Resolution {
-            outcome: Outcome::PassThrough,
-            reason: Reason::Internal,
-            health: HealthEffect::AsWritten,
-            tenant: None,
-            model: None,
-            chain: Vec::new(),
-            left_out: Vec::new(),
-            placement: None,
-            number: None,
-            once: false,
-        };
-        let Some(snapshot) = &self.snapshot else { return fault };
-        let judge = |facts: &Facts| {
-            let policy = self.pipeline.rules.policy;
-            catch_unwind(AssertUnwindSafe(|| resolve::resolve(snapshot, policy, facts, session, seen, &mut ())))
-        };
-        judge(facts)
-            .or_else(|_| {
-                tracing::error!(event = "fault", "a decision failed inside; the request is judged as `internal`");
-                // A restricted tenant must not reach the static chain through a fault of ours (rule 2).
-                judge(&Facts { trouble: Some(Trouble::Internal), ..facts.clone() })
-            })
-            .unwrap_or(fault)
-    }
-
-    fn write(&self, facts: &Facts, resolution: &Resolution, id: &str) -> Answer {
-        let requested_model = match (&facts.model, resolution.model) {
-            (Found::Value(name), Some(_)) => Some(name.clone()),
-            (Found::Value(name), None) => Some(self.pipeline.keys.hide(name)),
-            (Found::Nothing | Found::Unusable, _) => None,
-        };
+    fn answer(&self, facts: &Facts, resolution: &Resolution) -> Answer {
+        let Pipeline { publish, keys, .. } = &*self.pipeline;
+        let snapshot = self.snapshot.as_deref();
+        let requested_model = requested_model(&facts.model, snapshot, resolution, publish.requested_model, keys);
         let session = facts.session.as_deref().map(|session| self.pipeline.keys.hide(session));
         let token = self.token(facts, resolution);
         let spoofed = self.own_headers_sent();
         let decision = Decision {
             snapshot: self.snapshot.as_deref(),
             resolution,
-            decision_id: id,
+            decision_id: self.decision_id.as_deref().unwrap_or_default(),
             request_id: self.request_id.as_deref(),
             requested: &facts.model,
             requested_model: requested_model.as_deref(),
@@ -191,11 +230,13 @@ impl Judgement {
             spoofed: &spoofed,
             token: token.as_deref(),
         };
+        self.pipeline.stages.enter(Stage::Encode);
         encode::answer(&decision, &self.pipeline.publish)
     }
 
     /// What the attempts of an override will say of themselves.
     fn token(&self, facts: &Facts, resolution: &Resolution) -> Option<String> {
+        self.pipeline.stages.enter(Stage::Token);
         if !self.pipeline.feedback || resolution.outcome != Outcome::Override {
             return None;
         }
@@ -209,124 +250,35 @@ impl Judgement {
         Token { model, own_name, sent, session }.seal(&self.pipeline.keys, self.pipeline.monitor.now())
     }
 
-    fn record(&mut self, facts: &Facts, resolution: &Resolution, id: &str, start: Instant) {
-        let snapshot = self.snapshot.as_deref();
+    fn record(&mut self, facts: &Facts, resolution: &Resolution, start: Instant, word: Word) {
+        let snapshot = self.snapshot.clone();
+        let snapshot = snapshot.as_deref();
         let model = snapshot.zip(resolution.model).map(|(snapshot, model)| snapshot.model(model).name.as_str());
         let tenant = match snapshot.zip(resolution.tenant) {
             Some((snapshot, tenant)) => TenantLabel::Named(snapshot.tenant(tenant).name.as_str()),
             None if facts.tenant == Found::Nothing => TenantLabel::Anonymous,
             None => TenantLabel::Unknown,
         };
-        tracing::debug!(
-            event = "decision",
-            decision_id = id,
-            outcome = resolution.outcome.as_str(),
-            reason = resolution.reason.as_str(),
-            model = model.unwrap_or("other"),
-            tenant = ?tenant,
-        );
         let elapsed = self.spent + start.elapsed();
-        self.guard.decided(&DecisionEvent { outcome: resolution.outcome, reason: resolution.reason, model, tenant, elapsed });
+        let event = DecisionEvent { outcome: resolution.outcome, reason: resolution.reason, model, tenant, elapsed };
+        self.guarded(Stage::Record, |this| {
+            tracing::debug!(
+                event = "decision",
+                decision_id = this.decision_id.as_deref().unwrap_or_default(),
+                outcome = event.outcome.as_str(),
+                reason = event.reason.as_str(),
+                model = model.unwrap_or("other"),
+                tenant = ?tenant,
+            );
+            match word {
+                Word::Last => this.guard.decided(&event),
+                Word::First => this.guard.decided_for_now(&event),
+            }
+        });
     }
 
     fn own_headers_sent(&self) -> Vec<&str> {
         let own = self.pipeline.own_headers();
         own.into_iter().zip(self.spoofed).filter(|(_, sent)| *sent).map(|(name, _)| name).collect()
-    }
-
-    fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
-        let start = Instant::now();
-        let result = work(self);
-        self.spent += start.elapsed();
-        result
-    }
-}
-
-impl Intake for Judgement {
-    fn head(&mut self, message: &ProcessingRequest) {
-        self.guard.expect_decision();
-        self.timed(|this| {
-            let request = EnvoyHead(message);
-            this.request_id = match head::header(&request, "x-request-id") {
-                Found::Value(id) if id.len() <= 128 => Some(id),
-                _ => None,
-            };
-            let is_decided = this.pipeline.token(&request).is_some();
-            if this.pipeline.cautions.decides(&request, this.request_id.as_deref(), is_decided) {
-                this.pipeline.metrics.decided_twice();
-            }
-            let own = this.pipeline.own_headers();
-            // Headers that Envoy does not show may hold anything: then ours are removed unseen.
-            let unseen = !matches!(message.request, Some(Request::RequestHeaders(_)));
-            this.spoofed = own.map(|name| !name.is_empty() && (unseen || request.header(name).next().is_some()));
-            let rules = &this.pipeline.rules;
-            let needs = this.snapshot.as_ref().map(|snapshot| rules.needs(snapshot)).unwrap_or_default();
-            let mut reader = Reader::new(&request, &rules.plan, needs, &rules.limits);
-            if let Some(snapshot) = this.snapshot.as_ref().filter(|_| needs.rivals && reader.knows_the_tenant())
-                && !rivals::matter(snapshot, &reader.facts().0.tenant)
-            {
-                reader.ignore_rivals();
-            }
-            this.reader = Some(reader);
-        });
-    }
-
-    fn body(&mut self, chunk: &[u8]) -> Read {
-        self.timed(|this| match this.reader.as_mut().map(|reader| reader.take(chunk)) {
-            Some(Slice::Part(read)) => Read::Part(read),
-            Some(Slice::Whole) | None => Read::All,
-        })
-    }
-
-    fn wait(&mut self) {
-        self.timed(Self::ask_early);
-    }
-
-    fn end(&mut self) {
-        self.timed(|this| {
-            if let Some(reader) = &mut this.reader {
-                reader.finish();
-            }
-        });
-    }
-
-    fn cut(&mut self, why: Cut) {
-        let Some(reader) = &mut self.reader else { return };
-        match why {
-            Cut::TooLarge | Cut::Overloaded => reader.truncate(trouble(why)),
-            Cut::ModeTooLate | Cut::Deadline | Cut::Broken => reader.cut(trouble(why)),
-        }
-    }
-
-    fn lost(&mut self, why: Cut) {
-        if let Some(reader) = &mut self.reader {
-            reader.fail(trouble(why));
-        }
-    }
-
-    fn needs_no_body(&self) -> bool {
-        self.reader.as_ref().is_none_or(Reader::needs_no_body)
-    }
-
-    fn is_ready(&self) -> bool {
-        self.reader.as_ref().is_none_or(Reader::is_ready)
-    }
-
-    fn must_judge_late(&mut self, response_started: bool) -> bool {
-        self.meets_late_trouble(response_started)
-    }
-
-    fn forged(&self) -> Vec<String> {
-        self.own_headers_sent().into_iter().map(str::to_owned).collect()
-    }
-}
-
-const fn trouble(why: Cut) -> Trouble {
-    match why {
-        Cut::ModeTooLate => Trouble::ModeTooLate,
-        Cut::TooLarge => Trouble::TooLarge,
-        Cut::Deadline => Trouble::Deadline,
-        Cut::Broken => Trouble::Internal,
-        Cut::Overloaded => Trouble::Overloaded,
     }
 }

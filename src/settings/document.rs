@@ -77,6 +77,11 @@ const PUBLISH: Shape = Shape::Record(&Record {
             .example("\"x-cascade-pick\""),
         field("decision_header", Shape::Text, "The header that brings the decision back through Envoy's access log while feedback is on. Clients' own are removed. Empty: none.")
             .default("\"x-cascade-decision\""),
+        field("requested_model", Shape::Choice(&["authenticated", "always", "never"]), "Whose models are published as they were sent (`requested_model` of the decision) though the catalog does not know them: those of tenants that it knows, everybody's, or nobody's. Only names of up to 64 letters, digits and `-._:/@+`; any other is published as a hash.")
+            .default("\"authenticated\""),
+        field("decision_id_header", Shape::Text, "A response header with the decision's id on every refusal. Envoy adds it to all other answers: see docs/decision.md. Empty: none.")
+            .default("\"\"")
+            .example("\"x-cascade-decision-id\""),
     ],
 });
 

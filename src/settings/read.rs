@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::document::SETTINGS;
 use super::sources::{self, Field};
-use super::{Address, CatalogSettings, Encoding, Extract, Limits, LogFormat, OnTrouble, Publish, Settings, Telemetry};
+use super::{Address, CatalogSettings, Encoding, Extract, Limits, LogFormat, OnTrouble, Publish, Settings, ShowModel, Telemetry};
 use super::{environment, unavailable};
 use crate::diagnostic::mask::is_address;
 use crate::diagnostic::{Diagnostic, Place, acceptable};
@@ -123,6 +123,13 @@ impl<'r> Reader<'r> {
             endpoint_namespace: text(self, "publish.endpoint_namespace", default.endpoint_namespace),
             sticky_header: self.header("publish.sticky_header", default.sticky_header, plan),
             decision_header: self.header("publish.decision_header", default.decision_header, plan),
+            requested_model: match self.text("publish.requested_model") {
+                Some("always") => ShowModel::Always,
+                Some("never") => ShowModel::Never,
+                Some("authenticated") => ShowModel::Authenticated,
+                _ => default.requested_model,
+            },
+            decision_id_header: self.header("publish.decision_id_header", default.decision_id_header, plan),
         };
         // Each namespace is written whole, so that two uses of one would overwrite each other.
         let clash = "two namespaces of `publish` are the same: one answer would overwrite the other";

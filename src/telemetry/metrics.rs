@@ -241,6 +241,11 @@ impl Metrics {
         self.pairs.count(tenant, event.model, event.outcome);
     }
 
+    /// A request came while no catalog was loaded: it has no outcome of ours.
+    pub fn no_catalog(&self) {
+        self.answers.count_no_catalog();
+    }
+
     /// A catalog came into use; `fresh` if it is what the source holds now.
     pub fn catalog_in_use(&self, snapshot: &Snapshot, fresh: bool) {
         let Revision(revision) = &snapshot.revision;

@@ -20,6 +20,7 @@ mod attempt_shapes;
 mod body_modes;
 mod cases;
 mod clients;
+mod closed;
 mod demo;
 mod differentials;
 mod encodings;

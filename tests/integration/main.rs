@@ -11,6 +11,7 @@ mod process;
 
 mod admin;
 mod admin_token;
+mod closed;
 mod commands;
 mod corpus;
 mod drain;
@@ -34,4 +35,5 @@ mod signals;
 mod start;
 mod streams;
 mod torture;
+mod undecided;
 mod upstream;

@@ -86,27 +86,41 @@ async fn a_message_over_the_limit_is_refused_for_a_restricted_tenant_before_the_
     assert_eq!(cascade.metric(&count("unknown_tenant")).await, Some(1.0));
 }
 
-/// Decided already: the rest cannot be read any more, and what was decided stands.
+/// Decided already, and the rest of the body cannot be read any more: a late refusal for who is restricted, and for others what was
+/// decided stands. Either way the request counts once, as what it came to.
 #[tokio::test]
-async fn a_message_over_the_limit_after_the_decision_ends_the_stream_alone() {
+async fn a_message_over_the_limit_after_the_decision_is_refused_late_for_a_restricted_tenant() {
     let home = Home::with_catalog("one");
     let settings = [("SERVER__MAX_MESSAGE", "1MiB"), ("EXTRACT__TENANT", "[{header: x-tenant, trusted: true}]")];
     let cascade = Cascade::ready(&["--catalog", &home.text("catalog.yaml")], &settings).await;
     let channel = grpc::connect(&cascade.listen().await).await;
-    let mut stream = Stream::open(&channel).await.unwrap();
-    let mut head = grpc::head(&[("x-tenant", "eu")], false);
-    head.protocol_config.as_mut().unwrap().request_body_mode = grpc::FULL_DUPLEX_STREAMED;
-    stream.send(head).await;
-    let mut first = grpc::whole_body(br#"{"model":"m","#.to_vec());
-    if let Some(Request::RequestBody(body)) = &mut first.request {
-        body.end_of_stream = false;
+    for tenant in ["eu", "acme"] {
+        let mut stream = Stream::open(&channel).await.unwrap();
+        let mut head = grpc::head(&[("x-tenant", tenant)], false);
+        head.protocol_config.as_mut().unwrap().request_body_mode = grpc::FULL_DUPLEX_STREAMED;
+        stream.send(head).await;
+        let mut first = grpc::whole_body(br#"{"model":"m","#.to_vec());
+        if let Some(Request::RequestBody(body)) = &mut first.request {
+            body.end_of_stream = false;
+        }
+        stream.send(first).await;
+        assert_eq!(decision(&stream.answer().await.unwrap().unwrap()), "override model_chain");
+        assert!(is_body_answer(&stream.answer().await.unwrap().unwrap()));
+        stream.send(grpc::whole_body(vec![b'x'; 2 * 1024 * 1024])).await;
+        if tenant == "eu" {
+            let answer = stream.answer().await.unwrap().unwrap();
+            assert_eq!(decision(&answer), "reject body_too_large");
+            assert!(matches!(answer.response, Some(Response::ImmediateResponse(_))), "{answer:?}");
+        } else {
+            assert!(stream.answer().await.is_err());
+        }
     }
-    stream.send(first).await;
-    assert_eq!(decision(&stream.answer().await.unwrap().unwrap()), "override model_chain");
-    assert!(is_body_answer(&stream.answer().await.unwrap().unwrap()));
-    stream.send(grpc::whole_body(vec![b'x'; 2 * 1024 * 1024])).await;
-    assert!(stream.answer().await.is_err());
     assert_eq!(cascade.metric("cascade_abandoned_total").await.unwrap_or_default(), 0.0);
+    let total = |outcome: &str, reason: &str| format!("cascade_requests_total{{outcome=\"{outcome}\",reason=\"{reason}\"}}");
+    eventually("both counted", async || (cascade.metric("cascade_decision_seconds_count").await == Some(2.0)).then_some(()))
+        .await;
+    assert_eq!(cascade.metric(&total("override", "model_chain")).await, Some(1.0));
+    assert_eq!(cascade.metric(&total("reject", "body_too_large")).await, Some(1.0));
 }
 
 #[tokio::test]

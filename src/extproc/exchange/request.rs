@@ -10,6 +10,7 @@ impl Exchange {
     pub(super) fn on_head(&mut self, ended: bool, intake: &mut impl Intake) -> Step {
         if ended || self.mode == BodyMode::None {
             intake.end();
+            self.request_done = true;
             return self.decide(Kind::RequestHeaders);
         }
         if intake.needs_no_body() {
@@ -47,6 +48,7 @@ impl Exchange {
             (Some(Request::RequestBody(body)), BodyMode::Buffered | BodyMode::BufferedPartial) => self.on_body(body, intake),
             (Some(Request::RequestBody(body)), _) => {
                 intake.lost(Cut::ModeTooLate);
+                self.note_end(body.end_of_stream);
                 self.held.push(body);
                 self.decide(Kind::RequestBody)
             }
@@ -59,11 +61,17 @@ impl Exchange {
             State::AwaitBody | State::Hold => self.read(Unread { body, read: 0 }, intake),
             State::Start | State::Deciding(_) | State::DecidingLate | State::Pass | State::Closed => {
                 if self.mode != BodyMode::FullDuplexStreamed {
+                    self.note_end(body.end_of_stream);
                     return Step::reply(reply::unchanged(Kind::RequestBody));
                 }
                 self.read(Unread { body, read: 0 }, intake)
             }
         }
+    }
+
+    /// The last of the request that needs an answer: a body that is shown whole, or the end of one in pieces.
+    fn note_end(&mut self, end_of_stream: bool) {
+        self.request_done |= end_of_stream || matches!(self.mode, BodyMode::Buffered | BodyMode::BufferedPartial);
     }
 
     /// One slice of a message, and what follows from the message once it is read.
@@ -79,6 +87,7 @@ impl Exchange {
     }
 
     fn on_read_body(&mut self, body: HttpBody, intake: &mut impl Intake) -> Step {
+        self.note_end(body.end_of_stream);
         match self.state {
             State::AwaitBody => {
                 // A whole body may lack the mark of its end, where trailers follow; a cut one always does.
@@ -119,6 +128,7 @@ impl Exchange {
     }
 
     pub(super) fn on_trailers(&mut self, intake: &mut impl Intake) -> Step {
+        self.request_done = true;
         match self.state {
             State::AwaitBody => {
                 // Trailers without a body: their answer cannot clear the route cache any more.

@@ -23,7 +23,10 @@ pub(super) struct Answers {
     family: Family<AnswerLabels, Counter>,
     /// By outcome and reason; `None` where the two never go together.
     handles: Vec<Option<Counter>>,
+    undecided: Counter,
 }
+
+const NO_CATALOG: AnswerLabels = AnswerLabels { outcome: "none", reason: Reason::NoCatalog.as_str() };
 
 impl Answers {
     pub(super) fn register(registry: &mut Registry) -> Self {
@@ -36,7 +39,14 @@ impl Answers {
                 handles.push(go_together(outcome, *reason).then(|| family.get_or_create_owned(&labels)));
             }
         }
-        Self { family, handles }
+        // There from the start, so that an alert on it sees the first one.
+        let undecided = family.get_or_create_owned(&NO_CATALOG);
+        Self { family, handles, undecided }
+    }
+
+    /// A request came while no catalog was loaded, and Envoy's `failure_mode_allow` decides.
+    pub(super) fn count_no_catalog(&self) {
+        self.undecided.inc();
     }
 
     pub(super) fn count(&self, outcome: Outcome, reason: Reason) {
@@ -67,6 +77,8 @@ fn go_together(outcome: Outcome, reason: Reason) -> bool {
         | Reason::NoClusterLeft
         | Reason::Overloaded
         | Reason::Internal => (false, true, true),
+        // Counted by `nothing_decided`: nothing is made up.
+        Reason::NoCatalog => (false, false, false),
         Reason::Shadow => (false, true, false),
         Reason::MissingTenant
         | Reason::UnknownTenant

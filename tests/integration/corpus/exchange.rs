@@ -14,7 +14,7 @@ use cascade::extproc::exchange::{Cut, Exchange, Next};
 use cascade::feedback::Monitor;
 use cascade::health::Policy;
 use cascade::pipeline::affinity::Affinity;
-use cascade::pipeline::{Judgement, Pipeline};
+use cascade::pipeline::{Judgement, Pipeline, Word};
 use cascade::proto::{HeaderMap, HeaderValue, HttpBody, HttpHeaders, Ignored, ProcessingRequest, ProtocolConfiguration, Request};
 use cascade::secret::Keys;
 use cascade::settings::Settings;
@@ -178,7 +178,8 @@ impl Conversation {
         }
         let mut replies = step.replies;
         if step.next == Next::Decide {
-            let answer = self.judgement.decide().now_or_never().expect("without a directory nothing is awaited");
+            let word = if self.exchange.has_last_word() { Word::Last } else { Word::First };
+            let answer = self.judgement.decide(word).now_or_never().expect("without a directory nothing is awaited");
             replies.extend(self.exchange.answer(&answer));
         }
         replies.iter().map(|reply| self.tell(reply)).collect()
