@@ -244,7 +244,7 @@ impl Scanner {
         match byte {
             b'"' => {
                 self.purpose = if wanted { Purpose::Value } else { Purpose::SkippedValue };
-                self.text.start(MAX_VALUE);
+                self.text.start(MAX_VALUE, MAX_VALUE);
                 self.state = State::Text;
             }
             b'{' => self.open(None)?,
@@ -283,7 +283,8 @@ impl Scanner {
         self.state = State::Text;
         self.purpose = Purpose::Key;
         // One byte more than the longest wanted key is enough to know that this one is another.
-        self.text.start(self.targets.longest_key(self.path.len()) + 1);
+        let (longest, in_ascii) = self.targets.longest_key(self.path.len());
+        self.text.start(longest + 1, in_ascii);
     }
 
     fn close(&mut self) {

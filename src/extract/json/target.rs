@@ -119,14 +119,16 @@ impl Targets {
         self.list.iter().any(|target| target.matched == depth && target.segments.len() > depth)
     }
 
-    /// The length of the longest key that means something in the innermost container, in any spelling.
-    pub(super) fn longest_key(&self, depth: usize) -> usize {
-        let on_the_way = self.list.iter().filter(|target| target.matched + 1 >= depth);
-        let longest = |target: &Target| {
-            let length = target.segments.get(depth - 1)?.len();
-            Some(if target.is_guarded { spelling::longest_variant(length) } else { length })
-        };
-        on_the_way.filter_map(longest).max().unwrap_or(0)
+    /// The length of the longest key that means something in the innermost container, in any spelling, and of one in ASCII. Only a wanted
+    /// key beyond ASCII has an ASCII spelling of another length.
+    pub(super) fn longest_key(&self, depth: usize) -> (usize, usize) {
+        let (mut longest, mut in_ascii) = (0, 0);
+        for target in self.list.iter().filter(|target| target.matched + 1 >= depth) {
+            let Some(wanted) = target.segments.get(depth - 1) else { continue };
+            longest = longest.max(if target.is_guarded { spelling::longest_variant(wanted.len()) } else { wanted.len() });
+            in_ascii = in_ascii.max(wanted.len());
+        }
+        (longest, in_ascii)
     }
 
     /// The position is now below this key or index of the innermost container; `None` for one that is not wanted.

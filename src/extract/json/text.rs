@@ -8,6 +8,8 @@ use super::Malformed;
 pub(super) struct Capture {
     bytes: Vec<u8>,
     limit: usize,
+    /// A shorter limit for a text that is ASCII and comes in one piece.
+    ascii_limit: usize,
     /// Over the limit, or no Unicode text.
     unusable: bool,
     /// The first half of a surrogate pair.
@@ -15,9 +17,10 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    pub(super) fn start(&mut self, limit: usize) {
+    pub(super) fn start(&mut self, limit: usize, ascii_limit: usize) {
         self.bytes.clear();
         self.limit = limit;
+        self.ascii_limit = ascii_limit;
         self.unusable = false;
         self.high = None;
     }
@@ -51,8 +54,11 @@ impl Capture {
     }
 
     /// The text, of which these are the last bytes; `None` if it is too long, or no text. Most come in one piece, and need no copy.
-    pub(super) fn end<'a>(&'a mut self, last: &'a [u8]) -> Option<&'a str> {
+    pub(super) fn end<'a>(&'a mut self, last: &'a [u8], is_ascii: bool) -> Option<&'a str> {
         let is_one_piece = self.bytes.is_empty() && self.high.is_none() && last.len() <= self.limit;
+        if is_one_piece && is_ascii && !self.unusable && last.len() > self.ascii_limit {
+            return None;
+        }
         if !is_one_piece {
             self.push(last);
         }

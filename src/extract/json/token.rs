@@ -40,7 +40,7 @@ impl Scanner {
         let Some(special) = special else { return Ok(end) };
         self.utf8.end()?;
         match special {
-            b'"' => self.end_text(plain),
+            b'"' => self.end_text(plain, run.is_ascii),
             b'\\' => self.state = State::Escape,
             _ => return Err(Malformed("a string holds a control character")),
         }
@@ -51,13 +51,13 @@ impl Scanner {
         matches!(self.purpose, Purpose::Key | Purpose::Value)
     }
 
-    fn end_text(&mut self, last: &[u8]) {
+    fn end_text(&mut self, last: &[u8], is_ascii: bool) {
         let depth = self.path.len();
         match self.purpose {
             Purpose::SkippedKey | Purpose::SkippedValue => {}
-            Purpose::Key => self.targets.enter(depth, self.text.end(last)),
+            Purpose::Key => self.targets.enter(depth, self.text.end(last, is_ascii)),
             Purpose::Value => {
-                let slot = self.text.end(last).map_or(Slot::Unusable, |text| Slot::Text(text.to_owned()));
+                let slot = self.text.end(last, is_ascii).map_or(Slot::Unusable, |text| Slot::Text(text.to_owned()));
                 self.targets.end_text(depth, &slot);
             }
         }
