@@ -52,8 +52,8 @@ struct Sight {
 }
 
 impl Sight {
-    fn new(path: String, content_type: &str, body: String) -> Self {
-        let headers = [(":method", "POST"), (":path", &path), ("content-type", content_type)];
+    fn new(path: &str, content_type: &str, body: String) -> Self {
+        let headers = [(":method", "POST"), (":path", path), ("content-type", content_type)];
         Self { headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(), body }
     }
 
@@ -79,30 +79,18 @@ fn named(way: usize, name: &str, around: &str) -> Sight {
     let text = serde_json::Value::from(around).to_string();
     let plain: String = around.chars().filter(char::is_ascii_alphanumeric).collect();
     match way {
-        0 => Sight::new(
-            "/v1/chat/completions?a=%7e".to_owned(),
-            json,
-            format!("{{ \"x\":{text},\"model\" : \"{name}\", \"y\":{text}}}"),
-        ),
-        1 => Sight::new(
-            "/custom".to_owned(),
-            json,
-            format!("{{\"model\":\"no\",\"spec\":{{\"x\":{text},\"engine\":\"{name}\"}}}}"),
-        ),
+        0 => Sight::new("/v1/chat/completions?a=%7e", json, format!("{{ \"x\":{text},\"model\" : \"{name}\", \"y\":{text}}}")),
+        1 => Sight::new("/custom", json, format!("{{\"model\":\"no\",\"spec\":{{\"x\":{text},\"engine\":\"{name}\"}}}}")),
         2 => {
             let body = format!("{}{}--B--\r\n{around}", part("x", around), part("model", name));
-            Sight::new("/v1/audio/transcriptions".to_owned(), "multipart/form-data; boundary=B", body)
+            Sight::new("/v1/audio/transcriptions", "multipart/form-data; boundary=B", body)
         }
-        3 => Sight::new(
-            "/custom".to_owned(),
-            "application/x-www-form-urlencoded",
-            format!("x={plain}+%7e&engine={name}&y={plain}"),
-        ),
-        4 => Sight::new(format!("/v1/x?x={plain}&model={name}&y=%2f"), json, format!("{{\"x\":{text}}}")),
-        5 => Sight::new(format!("/v1/own/{name}/{plain}?x=%2f"), json, text),
-        6 => Sight::new(format!("/openai/deployments/{name}/chat/completions?x={plain}"), json, "{}".to_owned()),
+        3 => Sight::new("/custom", "application/x-www-form-urlencoded", format!("x={plain}+%7e&engine={name}&y={plain}")),
+        4 => Sight::new(&format!("/v1/x?x={plain}&model={name}&y=%2f"), json, format!("{{\"x\":{text}}}")),
+        5 => Sight::new(&format!("/v1/own/{name}/{plain}?x=%2f"), json, text),
+        6 => Sight::new(&format!("/openai/deployments/{name}/chat/completions?x={plain}"), json, "{}".to_owned()),
         _ => {
-            let mut sight = Sight::new(format!("/v1/x?x={plain}"), json, format!("{{\"model\":{text}}}"));
+            let mut sight = Sight::new(&format!("/v1/x?x={plain}"), json, format!("{{\"model\":{text}}}"));
             sight.set("x-model", name);
             sight
         }
