@@ -77,6 +77,7 @@ fn write(snapshot: &Snapshot, resolution: &Resolution, facts: &Facts, publish: &
         api: Api::OpenAi,
         spoofed: &[],
         token: None,
+        budget: cascade::resolve::attempts::Budget::default(),
     };
     reply::deciding(reply::Kind::RequestBody, &answer(&decision, publish), None)
 }

@@ -28,9 +28,14 @@ const MIB: usize = 1 << 20;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Some(program) = std::env::args().nth(1) else {
-        eprintln!("Usage: neighbours CASCADE (the program to measure, as target/release/cascade)");
-        return ExitCode::FAILURE;
+    let program = match std::env::args().nth(1) {
+        Some(program) if program != "-h" && program != "--help" => program,
+        asked => {
+            eprintln!(
+                "Usage: neighbours CASCADE\n\nMeasures what hostile bodies cost the neighbours of CASCADE, as target/release/cascade."
+            );
+            return if asked.is_some() { ExitCode::SUCCESS } else { ExitCode::from(2) };
+        }
     };
     match measure(Path::new(&program)).await {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,6 +5,7 @@ pub mod attempt;
 pub mod piece;
 pub mod refusal;
 pub mod reply;
+pub mod router;
 pub mod wire;
 
 #[cfg(test)]
@@ -20,6 +21,7 @@ use crate::extract::{Api, Found};
 use crate::outcome::{Outcome, Reason};
 use crate::proto::priority_group;
 use crate::resolve::Resolution;
+use crate::resolve::attempts::Budget;
 use crate::resolve::chain::{LeftOut, Step};
 use crate::resolve::endpoint;
 use crate::settings::{Encoding, Publish};
@@ -44,6 +46,8 @@ pub struct Decision<'a> {
     pub spoofed: &'a [&'a str],
     /// For `decision_header`, on an override while feedback is on.
     pub token: Option<&'a str>,
+    /// What an override asks of Envoy's router.
+    pub budget: Budget,
 }
 
 const TYPE_URL: &str = "type.googleapis.com/envoy.extensions.router.cluster_specifiers.priority_group.v3.PriorityGroupsOverride";
@@ -83,10 +87,7 @@ fn changes(decision: &Decision<'_>, publish: &Publish) -> HeaderChanges {
     let number = decision.resolution.number.filter(|_| decision.resolution.outcome == Outcome::Override);
     let sticky = number.filter(|_| !publish.sticky_header.is_empty());
     let sticky = sticky.map(|number| (publish.sticky_header.clone(), number.to_string()));
-    // Envoy's other attempts would stay on the chain's one group (facts 15 and 53).
-    let once = decision.resolution.once && decision.resolution.outcome == Outcome::Override;
-    let once = once.then(|| ("x-envoy-max-retries".to_owned(), "0".to_owned()));
-    let set: Vec<_> = token.chain(sticky).chain(once).collect();
+    let set: Vec<_> = token.chain(sticky).chain(router::headers(decision.budget)).collect();
     // What is set overwrites the client's own.
     let is_set = |name: &str| set.iter().any(|(set, _)| set == name);
     let remove = decision.spoofed.iter().filter(|name| !is_set(name)).map(|name| (*name).to_owned()).collect();

@@ -19,6 +19,8 @@ use crate::extract::source::{Plan, Source};
 use crate::extract::spelling::is_visible;
 use crate::extract::{Facts, Found, Limits, Origins, TenantClaim};
 use crate::health::{Moment, Seen};
+use crate::outcome::Outcome;
+use crate::resolve::attempts::{AttemptRules, Budget};
 use crate::resolve::chain::{Step, Why};
 use crate::resolve::endpoint;
 use crate::resolve::trace::Considered;
@@ -58,6 +60,7 @@ pub struct Rules {
     pub limits: Limits,
     /// Something uses the session: a directory, `sticky` or `sticky_header`.
     pub session: bool,
+    pub attempts: AttemptRules,
 }
 
 /// The whole answer.
@@ -70,6 +73,8 @@ pub struct Explanation<'a> {
     pub considered: Vec<Considered>,
     random: Option<u64>,
     attempts: usize,
+    /// What Envoy is asked for, if the answer is an override.
+    pub budget: Budget,
     session: Option<String>,
     directory: Answer,
     /// What was learned beside a directory that is never told.
@@ -107,6 +112,8 @@ pub fn explain_with<'a>(
     let state = session(&facts);
     let resolution = resolve(snapshot, rules.policy, &facts, &state, seen, &mut considered);
     let attempts = question.attempts.unwrap_or(resolution.chain.len()).min(MAX_ATTEMPTS);
+    let is_sent = resolution.outcome == Outcome::Override;
+    let budget = if is_sent { Budget::of(snapshot, &resolution, &rules.attempts, facts.streams) } else { Budget::default() };
     let session = facts.session.as_deref().map(hide);
     let State { answer: directory, learned, .. } = state;
     Explanation {
@@ -117,6 +124,7 @@ pub fn explain_with<'a>(
         considered,
         random: question.random,
         attempts,
+        budget,
         session,
         directory,
         learned,
@@ -127,7 +135,8 @@ impl Rules {
     /// Which fields a decision waits for under this catalog.
     #[must_use]
     pub fn needs(&self, snapshot: &Snapshot) -> Needs {
-        Needs { tenant: !snapshot.tenants.is_empty(), session: self.session, rivals: snapshot.limits_models }
+        let stream = snapshot.limits_attempts || self.attempts.timeout.is_some() || self.attempts.stream_timeout.is_some();
+        Needs { tenant: !snapshot.tenants.is_empty(), session: self.session, rivals: snapshot.limits_models, stream }
     }
 }
 

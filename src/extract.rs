@@ -92,6 +92,8 @@ pub struct Facts {
     pub model: Found<String>,
     pub tenant: Found<TenantClaim>,
     pub session: Option<String>,
+    /// The answer shall come as a stream; `None`: not known, or nobody wants to know.
+    pub streams: Option<bool>,
     pub trouble: Option<Trouble>,
     /// Trouble that counts only for who fails closed: what was read may not be what a provider reads (`Model` beside `model`). For
     /// everybody else the request is judged as it was read.

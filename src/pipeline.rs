@@ -20,6 +20,7 @@ pub use self::judgement::{Judgement, Word};
 use self::stage::Stages;
 pub use self::stage::{Stage, Watcher};
 use crate::catalog::store::Store;
+use crate::encode::router;
 use crate::explain::Rules;
 use crate::extract::Found;
 use crate::extract::head::{self, Head};
@@ -29,6 +30,9 @@ use crate::feedback::token::Token;
 use crate::secret::Keys;
 use crate::settings::{Publish, Settings};
 use crate::telemetry::Metrics;
+
+/// How many headers no client may send.
+const OWN_HEADERS: usize = 3 + router::HEADERS.len();
 
 /// What all streams share.
 #[derive(Debug)]
@@ -110,9 +114,14 @@ impl Pipeline {
         Judgement::new(Arc::clone(self))
     }
 
-    /// Headers of ours that no client may send: names as configured.
-    fn own_headers(&self) -> [&str; 3] {
-        [self.publish.decision_header.as_str(), self.publish.sticky_header.as_str(), attempt::origin::HEADER]
+    /// Headers that no client may send: our own under their configured names, and those that Envoy's router obeys.
+    fn own_headers(&self) -> [&str; OWN_HEADERS] {
+        let mut names = [""; OWN_HEADERS];
+        let own = [self.publish.decision_header.as_str(), self.publish.sticky_header.as_str(), attempt::origin::HEADER];
+        for (name, own) in names.iter_mut().zip(own.into_iter().chain(router::HEADERS)) {
+            *name = own;
+        }
+        names
     }
 
     /// What a decision of ours says of this request, if its token is there and can be read.

@@ -5,6 +5,7 @@
 //! are left, the session, and how many attempts are sent.
 
 pub mod affinity;
+pub mod attempts;
 pub mod chain;
 mod cooling;
 pub mod endpoint;

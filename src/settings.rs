@@ -22,6 +22,7 @@ use crate::extract::source::Plan;
 use crate::health;
 pub use crate::outcome::OnTrouble;
 use crate::resolve::Policy;
+pub use crate::resolve::attempts::AttemptRules;
 use crate::session::template::Template;
 pub use document::{SETTINGS, json_schema};
 
@@ -41,6 +42,7 @@ pub struct Settings {
     pub limits: Limits,
     pub session: Session,
     pub feedback: Feedback,
+    pub attempts: AttemptRules,
     pub server: Server,
     pub secret_file: Option<String>,
     /// Tokens of people who may cool and clear clusters.
@@ -123,6 +125,7 @@ impl Settings {
                 sticky: *sticky,
             },
             limits: self.limits.extract(),
+            attempts: self.attempts,
             session: *sticky || *directory != Directory::None || !self.publish.sticky_header.is_empty(),
         }
     }
@@ -249,6 +252,7 @@ impl Default for Settings {
             limits: Limits::default(),
             session: Session::default(),
             feedback: Feedback::default(),
+            attempts: AttemptRules::default(),
             server: Server::default(),
             secret_file: None,
             admin_token_file: None,

@@ -123,7 +123,10 @@ fn names_and_rules(document: &Node, found: &mut Vec<Diagnostic>) -> Snapshot {
         anybody: defaults.fail_closed || tenants.all.iter().any(|tenant| tenant.fail_closed),
         any_model: models.all.iter().any(|model| model.fail_closed),
     };
+    let limits_attempts =
+        models.all.iter().any(|model| model.attempt_timeout.is_some() || model.stream_attempt_timeout.is_some());
     let snapshot = Snapshot {
+        limits_attempts,
         revision: revision::of(document),
         label: document.get("label").and_then(Node::text).map(Into::into),
         clusters: clusters.all,

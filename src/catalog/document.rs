@@ -136,6 +136,18 @@ static MODEL: Shape = Shape::Record(&Record {
             .example("{\"stage\": \"prod\"}"),
         field("endpoint_fallbacks", Shape::List(&Shape::Object), "Complete sets of metadata to try, best first, when no endpoint matches `endpoint_metadata`.")
             .example("[{\"stage\": \"canary\"}]"),
+        field(
+            "attempt_timeout",
+            Shape::Duration,
+            "How long one attempt may take up to its response headers, which for an answer that does not stream is the whole generation; then Envoy tries the next group. Wins over the settings' `attempts.timeout`.",
+        )
+        .example("\"120s\""),
+        field(
+            "stream_attempt_timeout",
+            Shape::Duration,
+            "The same for a request whose answer streams, up to its response headers. Without it and without `attempts.stream_timeout`: as for any other.",
+        )
+        .example("\"20s\""),
         field("fail", FAIL, "`closed`: requests for this model that would pass through to Envoy's static chain are rejected instead.").default("\"open\""),
     ],
 });

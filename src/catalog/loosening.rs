@@ -123,7 +123,17 @@ fn models(old: &Snapshot, new: &Snapshot, found: &mut Loosening) {
         (snapshot.model(id).name == model.name).then_some(id)
     };
     for before in &old.models {
-        let Model { name, aliases, chain, endpoint_metadata, fail_closed, place: _ } = before;
+        // How long an attempt may take opens nothing.
+        let Model {
+            name,
+            aliases,
+            chain,
+            endpoint_metadata,
+            fail_closed,
+            attempt_timeout: _,
+            stream_attempt_timeout: _,
+            place: _,
+        } = before;
         let Some(id) = find(new, before) else {
             found.say(format!("the model `{name}` is gone"));
             continue;

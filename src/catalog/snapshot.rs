@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use self::ids::{ClusterId, GroupId, ModelId, ProviderId, TagId, TagSet, TenantId};
 use super::path_prefix::PathPrefix;
@@ -84,6 +85,10 @@ pub struct Model {
     pub chain: Chain,
     /// Complete entries for `envoy.lb`, best first: the model's `endpoint_metadata`, then `endpoint_fallbacks`. Empty: none.
     pub endpoint_metadata: Vec<serde_json::Map<String, serde_json::Value>>,
+    /// How long one attempt may take, at least a millisecond; `None`: as the settings say.
+    pub attempt_timeout: Option<Duration>,
+    /// The same where the answer streams.
+    pub stream_attempt_timeout: Option<Duration>,
     pub fail_closed: bool,
     pub place: Place,
 }
@@ -230,6 +235,8 @@ impl fmt::Display for Revision {
 /// A whole accepted catalog.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
+    /// A model limits its attempts.
+    pub limits_attempts: bool,
     pub revision: Revision,
     pub label: Option<Arc<str>>,
     pub clusters: Vec<Cluster>,

@@ -31,7 +31,7 @@ pub(super) async fn read_again(
                     warn!(path = &*path, "the settings have changed since the start: that needs a restart");
                 }
                 Ok((Err(error), path)) => {
-                    warn!(path = &*path, %error, "the settings cannot be read any more: a restart would fail")
+                    warn!(path = &*path, %error, "the settings cannot be read any more: a restart would fail");
                 }
                 Ok((Ok(_), _)) | Err(_) => {}
             }

@@ -119,6 +119,7 @@ fn published(publish: &Publish, requested_model: &str) -> (Answer, serde_json::V
     let resolution = Resolution::of(Outcome::Reject, Reason::Internal);
     let requested = Found::Value(requested_model.to_owned());
     let decision = Decision {
+        budget: Budget::default(),
         snapshot: None,
         resolution: &resolution,
         decision_id: "0123456789abcdef",

@@ -70,6 +70,25 @@ impl Scanner {
         }
     }
 
+    /// The slot decides no route: one that appears twice refuses nothing. Forms and multipart bodies have no such slots.
+    pub fn be_lenient(&mut self, index: usize) {
+        match self {
+            Self::Json(scanner) => scanner.be_lenient(index),
+            Self::Multipart(_) => {}
+            Self::Untold(scanner) => scanner.be_lenient(index),
+        }
+    }
+
+    /// True if the slot is JSON's `true`.
+    #[must_use]
+    pub fn is_true(&self, index: usize) -> bool {
+        match self {
+            Self::Json(scanner) => scanner.is_true(index),
+            Self::Multipart(_) => false,
+            Self::Untold(scanner) => scanner.is_true(index),
+        }
+    }
+
     /// What another parser may read in another way, of guarded slots.
     #[must_use]
     pub fn doubt(&self) -> Option<Trouble> {

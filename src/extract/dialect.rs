@@ -21,6 +21,8 @@ pub struct Dialect {
     pub model: ModelPlace,
     /// The request names no model by nature: if none is found, that is no mistake.
     pub by_nature: Option<Access>,
+    /// Whether the answer is a stream, where the path says so.
+    pub streams: Option<bool>,
     /// Why a provider may read another API or another model from this path.
     pub doubt: Option<&'static str>,
 }
@@ -83,7 +85,7 @@ impl Dialect {
             Some(at) => (named[at].api, ModelPlace::Path(places::text(path, &named[at]))),
             None => Self::unnamed(&segments, by_nature),
         };
-        Self { api, model, by_nature, doubt }
+        Self { api, model, by_nature, streams: places::streams(&segments), doubt }
     }
 
     /// Where a path that names no model itself has it.

@@ -122,6 +122,17 @@ impl Scanner {
         self.targets.guard(index);
     }
 
+    /// The pointer with this index decides no route: a key that appears twice on the way to it refuses nothing.
+    pub fn be_lenient(&mut self, index: usize) {
+        self.targets.be_lenient(index);
+    }
+
+    /// True if the value is `true`.
+    #[must_use]
+    pub fn is_true(&self, index: usize) -> bool {
+        self.targets.is_true(index)
+    }
+
     /// What was seen of the guarded keys' other spellings.
     #[must_use]
     pub fn spellings(&self) -> Seen {

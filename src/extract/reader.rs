@@ -13,6 +13,7 @@ use super::content_type;
 use super::dialect::Dialect;
 use super::encoding::{self, Decoder, Failure};
 use super::head::{self, Head};
+use super::json::Slot;
 use super::path::split_target;
 use super::place::InBody;
 use super::source::Plan;
@@ -25,6 +26,8 @@ pub struct Needs {
     pub session: bool,
     /// Every other place that names a model, for who may not use all of them.
     pub rivals: bool,
+    /// Whether the answer shall stream is read when it comes along; it is not waited for.
+    pub stream: bool,
 }
 
 #[derive(Debug)]
@@ -33,6 +36,7 @@ pub struct Reader {
     tenant: Field,
     session: Field,
     rivals: Option<Rivals>,
+    stream: Stream,
     needs: Needs,
     api: super::Api,
     without_model: Option<super::Access>,
@@ -45,6 +49,15 @@ pub struct Reader {
     trouble: Option<Trouble>,
     doubt: Option<Trouble>,
     ended: bool,
+}
+
+/// Where the request says whether its answer shall stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stream {
+    NotRead,
+    Path(bool),
+    /// The body's slot.
+    Body(usize),
 }
 
 #[derive(Debug)]
@@ -82,6 +95,11 @@ impl Reader {
             && (!needs.tenant || tenant.candidates.is_empty())
             && (!needs.session || session.candidates.is_empty())
             && !rivals.as_ref().is_some_and(Rivals::are_in_the_body);
+        let stream = match dialect.streams {
+            _ if !needs.stream => Stream::NotRead,
+            Some(streams) => Stream::Path(streams),
+            None => wanted.stream().map_or(Stream::NotRead, Stream::Body),
+        };
         let body = match encoding::named(head) {
             _ if nothing_awaited => Body::Ignored,
             Some(encoding) => wanted.body(limits, plan.on_duplicate_key, &encoding),
@@ -92,6 +110,7 @@ impl Reader {
             tenant,
             session,
             rivals,
+            stream,
             needs,
             api: dialect.api,
             without_model: dialect.by_nature,
@@ -343,6 +362,7 @@ impl Reader {
             model,
             tenant,
             session,
+            streams: self.streams(),
             trouble: self.trouble.clone(),
             doubt: self.doubt(),
             api: self.api,
@@ -350,6 +370,20 @@ impl Reader {
             without_model: self.without_model,
         };
         (facts, Origins { model: model_source, tenant: tenant_source, session: session_source })
+    }
+
+    /// `None`: nothing said so, or not yet.
+    fn streams(&self) -> Option<bool> {
+        match (self.stream, self.scanner()) {
+            (Stream::NotRead, _) => None,
+            (Stream::Path(streams), _) => Some(streams),
+            (Stream::Body(slot), Some(scanner)) => {
+                let is_said = *scanner.slot(slot).0 != Slot::Absent || self.ended;
+                is_said.then(|| scanner.is_true(slot))
+            }
+            // A request without a body, or whose body is not read.
+            (Stream::Body(_), None) => self.ended.then_some(false),
+        }
     }
 
     /// Where the model is in `body`, which is all that was read and is not compressed; `None` if it was found elsewhere.

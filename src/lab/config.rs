@@ -133,6 +133,8 @@ pub struct EnvoySetup {
     pub body_mode: BodyMode,
     pub failure_mode_allow: bool,
     pub allow_mode_override: bool,
+    /// The processor may set headers of Envoy's router (facts 52 and 53).
+    pub allow_envoy: bool,
     /// The processor sees the headers of responses.
     pub shows_responses: bool,
     pub message_timeout: Duration,
@@ -183,6 +185,7 @@ impl EnvoySetup {
             body_mode: BodyMode::Buffered,
             failure_mode_allow: true,
             allow_mode_override: false,
+            allow_envoy: true,
             shows_responses: false,
             message_timeout: Duration::from_secs(2),
             untyped: vec![OVERRIDE_NAMESPACE.to_owned(), DECISION_NAMESPACE.to_owned(), "envoy.lb".to_owned()],

@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 use super::affinity::Asked;
 use super::held::Holder;
 use super::shown::requested_model;
-use super::{Pipeline, Stage};
+use super::{OWN_HEADERS, Pipeline, Stage};
 use crate::catalog::snapshot::Snapshot;
 use crate::encode::reply::Answer;
 use crate::encode::{self, Decision};
@@ -24,6 +24,7 @@ use crate::extract::{Facts, Found, Trouble};
 use crate::feedback::token::Token;
 use crate::outcome::Outcome;
 use crate::resolve::Resolution;
+use crate::resolve::attempts::Budget;
 use crate::resolve::matching::find_tenant;
 use crate::session::{self, State};
 use crate::telemetry::{DecisionEvent, StreamGuard, TenantLabel};
@@ -44,7 +45,7 @@ pub struct Judgement {
     /// Of the first decision: a late one is about the same request.
     decision_id: Option<String>,
     /// Which of [`Pipeline::own_headers`] the client sent.
-    spoofed: [bool; 3],
+    spoofed: [bool; OWN_HEADERS],
     /// The directory is still to be asked.
     asks: bool,
     asked: Option<Asked>,
@@ -86,7 +87,7 @@ impl Judgement {
             is_headless: false,
             request_id: None,
             decision_id: None,
-            spoofed: [false; 3],
+            spoofed: [false; OWN_HEADERS],
             asks: pipeline.affinity.has_directory(),
             asked: None,
             asking_failed: false,
@@ -218,7 +219,11 @@ impl Judgement {
         let session = facts.session.as_deref().map(|session| self.pipeline.keys.hide(session));
         let token = self.token(facts, resolution);
         let spoofed = self.own_headers_sent();
+        let overridden = self.snapshot.as_deref().filter(|_| resolution.outcome == Outcome::Override);
+        let attempts = &self.pipeline.rules.attempts;
+        let budget = overridden.map(|snapshot| Budget::of(snapshot, resolution, attempts, facts.streams)).unwrap_or_default();
         let decision = Decision {
+            budget,
             snapshot: self.snapshot.as_deref(),
             resolution,
             decision_id: self.decision_id.as_deref().unwrap_or_default(),

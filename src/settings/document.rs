@@ -32,6 +32,7 @@ pub(super) static TOP: Record = Record {
         field("limits", LIMITS, "What one request may cost."),
         field("session", SESSION, "Which provider holds a session's state."),
         field("feedback", FEEDBACK, "What Envoy's access log tells of providers that fail."),
+        field("attempts", ATTEMPTS, "What Envoy is asked for each attempt of a chain. It needs `mutation_rules: {allow_envoy: true}` on Envoy's ext_proc filter; without it Envoy drops these headers and its route's own numbers hold."),
         field("server", SERVER, "The gRPC server."),
         field("secret_file", Shape::Text, "A file of keys, one a line, at least 16 characters each (`openssl rand -base64 32`), shared by replicas and read again when it changes: the first one signs, all verify. A file that is emptied or removed takes no key back: those before stay in use, and the log says so every minute. Empty: a random key per process.")
             .default("\"\""),
@@ -41,6 +42,21 @@ pub(super) static TOP: Record = Record {
         field("telemetry", TELEMETRY, "Logs and traces."),
     ],
 };
+
+const ATTEMPTS: Shape = Shape::Record(&Record {
+    title: "the settings of attempts",
+    fields: &[
+        field("exact_retries", Shape::Bool, "True asks Envoy for exactly as many retries as the request's chain has groups, less one, whatever the route's `num_retries` says.")
+            .default("true"),
+        field("timeout", Shape::Text, "How long one attempt may take up to its response headers, which for an answer that does not stream is the whole generation; then Envoy tries the next group. A model's `attempt_timeout` wins. Empty: Envoy's own.")
+            .default("\"\"")
+            .example("\"120s\""),
+        field("stream_timeout", Shape::Text, "The same for a request whose answer streams (`stream: true`, or a path that says so). A model's `stream_attempt_timeout` wins. Empty: as for any other request.")
+            .default("\"\"")
+            .example("\"20s\""),
+        field("hold_first_byte", Shape::Bool, "Holds an answer until its first event. Not in this version: `true` is an error.").default("false"),
+    ],
+});
 
 const CATALOG: Shape = Shape::Record(&Record {
     title: "the catalog's settings",

@@ -1,6 +1,7 @@
 //! Reads settings: flags over environment over file over defaults, all that is wrong at once. It reads no file and no environment
 //! itself, and starts nothing.
 
+mod attempts;
 mod feedback;
 mod headers;
 mod server;
@@ -84,6 +85,7 @@ impl<'r> Reader<'r> {
             limits: self.limits(&default.limits, default.server.max_message),
             session: self.session(&default.session),
             feedback: self.feedback(default.feedback),
+            attempts: self.attempts(default.attempts),
             server: self.server(&default.server),
             secret_file: self.file("secret_file").or(default.secret_file),
             admin_token_file: self.file("admin_token_file").or(default.admin_token_file),

@@ -14,5 +14,7 @@ pub(super) fn check(root: &Node, found: &mut Vec<Diagnostic>) {
     };
     let text = |off: &'static str| move |node: &Node| node.text().is_none_or(|text| text == off);
     refuse("tls", "`{}`", &|node| node.entries().is_empty() || !matches!(node.value, Value::Map(_)));
+    let flag = |node: &Node| node.flag() != Some(true);
+    refuse("attempts.hold_first_byte", "`false`", &flag);
     refuse("telemetry.otlp_endpoint", "`\"\"`", &text(""));
 }

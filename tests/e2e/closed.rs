@@ -87,7 +87,7 @@ async fn upgrade(to: SocketAddr, method: &str, path: &str) -> (String, String) {
         stream.read_exact(&mut back).await.unwrap();
         back
     };
-    let back = tokio::time::timeout(LIMIT, read).await.expect("an upgrade that does not hang");
+    let back = tokio::time::timeout(LIMIT, read).await.unwrap_or_else(|_| panic!("the upgrade hangs"));
     (String::from_utf8(head).unwrap(), String::from_utf8(back.to_vec()).unwrap())
 }
 

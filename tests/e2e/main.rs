@@ -32,6 +32,7 @@ mod framing;
 mod headers_only;
 mod learning;
 mod life;
+mod limits;
 mod names;
 mod overrides;
 mod paths;

@@ -71,7 +71,7 @@ impl Scene {
 }
 
 /// The same limit, as short as a test waits.
-fn short(yaml: String) -> String {
+fn short(yaml: &str) -> String {
     let limit = "per_try_idle_timeout: 60s";
     assert_eq!(yaml.matches(limit).count(), 1);
     yaml.replace(limit, "per_try_idle_timeout: 0.7s")
@@ -98,7 +98,7 @@ async fn every_example_limits_attempts_and_names_clusters_by_their_own_name() {
 #[tokio::test]
 async fn with_any_example_a_provider_that_never_answers_costs_one_attempt() {
     for name in ["buffered", "full-duplex", "full"] {
-        let scene = Scene::quickstart(name, short).await;
+        let scene = Scene::quickstart(name, |yaml| short(&yaml)).await;
         scene.provider("openai_primary").answer(|_| Reply::silence());
         for _ in 0..3 {
             let way = scene.way().await;
@@ -116,7 +116,7 @@ async fn with_any_example_a_provider_that_never_answers_costs_one_attempt() {
 // Fact 44
 #[tokio::test]
 async fn with_the_full_example_a_provider_that_stalls_cools_after_its_third_cut_answer() {
-    let scene = Scene::quickstart("full", short).await;
+    let scene = Scene::quickstart("full", |yaml| short(&yaml)).await;
     scene.provider("openai_primary").answer(|_| Reply::status(200).body("data: {}\n\n").then(Then::Stall));
     for _ in 0..3 {
         let request = Request::post("/v1/chat/completions", r#"{"model":"gpt-4o","messages":[]}"#);

@@ -1,6 +1,7 @@
 //! Models, their aliases and their own chains.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
@@ -11,6 +12,7 @@ use super::names::{Ids, in_order, number, section};
 use crate::catalog::pattern::Pattern;
 use crate::catalog::snapshot::{Model, ModelId};
 use crate::diagnostic::Place;
+use crate::document::units::parse_duration;
 use crate::document::{Entry, Node};
 use crate::metadata::{MAX_LEVELS, OWN_KEYS, is_too_deep};
 use crate::names::ModelName;
@@ -84,6 +86,8 @@ impl Models {
                 aliases,
                 chain,
                 endpoint_metadata: endpoint_metadata(entry),
+                attempt_timeout: timeout(entry, "attempt_timeout", findings),
+                stream_attempt_timeout: timeout(entry, "stream_attempt_timeout", findings),
                 fail_closed: entry.value.get("fail").and_then(Node::text) == Some("closed"),
                 place: entry.place.clone(),
             });
@@ -97,7 +101,16 @@ impl Models {
         debug_assert_eq!(number(self.all.len()), id.0);
         let chain = crate::catalog::snapshot::Chain { entries: Vec::new(), places: Vec::new(), place: entry.place.clone() };
         let place = entry.place.clone();
-        self.all.push(Model { name, aliases: Vec::new(), chain, endpoint_metadata: Vec::new(), fail_closed: true, place });
+        self.all.push(Model {
+            name,
+            aliases: Vec::new(),
+            chain,
+            endpoint_metadata: Vec::new(),
+            attempt_timeout: None,
+            stream_attempt_timeout: None,
+            fail_closed: true,
+            place,
+        });
     }
 
     fn aliases(
@@ -147,6 +160,17 @@ impl Models {
 
 fn aliases<'d>(model: &'d Entry) -> impl Iterator<Item = &'d Node> + use<'d> {
     model.value.get("aliases").map(Node::items).unwrap_or_default().iter()
+}
+
+/// A limit for attempts. Envoy counts milliseconds, and takes 0 for no limit at all.
+fn timeout(model: &Entry, field: &str, findings: &mut Findings<'_>) -> Option<Duration> {
+    let node = model.value.get(field)?;
+    let timeout = parse_duration(node.text()?).ok()?;
+    if timeout.as_millis() == 0 {
+        let hint = "write how long an attempt may take, or remove the field for no limit of the model's own";
+        findings.error("bad-value", &node.place, format!("`{field}` must be at least 1ms"), hint);
+    }
+    Some(timeout)
 }
 
 /// The model's `endpoint_metadata`, and its fallbacks.

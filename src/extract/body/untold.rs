@@ -75,6 +75,16 @@ impl Untold {
         }
     }
 
+    pub(super) fn be_lenient(&mut self, index: usize) {
+        if let (Some(json), _) = self.slots[index] {
+            self.json.be_lenient(json);
+        }
+    }
+
+    pub(super) fn is_true(&self, index: usize) -> bool {
+        matches!((self.is, self.slots[index]), (Is::Json, (Some(json), _)) if self.json.is_true(json))
+    }
+
     pub(super) fn push(&mut self, chunk: &[u8]) -> Result<(), Malformed> {
         if self.is == Is::Open {
             // What comes before the first byte that tells belongs to the body, whatever it is: both read it.

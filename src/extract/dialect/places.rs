@@ -116,6 +116,16 @@ fn engine(segments: &[Segment<'_>]) -> Option<Range<usize>> {
     is_operation.then(|| model.range.clone())
 }
 
+/// Whether the answer to this path is a stream, where the verb or operation says so; `None`: the body does.
+pub(super) fn streams(segments: &[Segment<'_>]) -> Option<bool> {
+    let last = segments.last()?;
+    let text = || last.text.as_deref().unwrap_or_default().to_ascii_lowercase();
+    if google(segments).is_some() {
+        return Some(text().rsplit(':').next().is_some_and(|verb| verb.contains("stream")));
+    }
+    bedrock(segments).map(|_| text().ends_with("-stream"))
+}
+
 /// The model as it reads; `None` if it is not UTF-8.
 pub(super) fn text(path: &str, named: &Named) -> Option<String> {
     path.get(named.range.clone()).and_then(decode).map(std::borrow::Cow::into_owned)

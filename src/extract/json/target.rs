@@ -26,6 +26,10 @@ struct Target {
     spelled_twice: bool,
     /// Its value is neither a text nor `null`.
     is_odd: bool,
+    /// Its value is `true`.
+    is_true: bool,
+    /// It decides no route: twice is no fault, and the last one counts.
+    is_lenient: bool,
 }
 
 /// A depth is the number of containers around a position.
@@ -49,6 +53,8 @@ impl Targets {
             spelled_otherwise: 0,
             spelled_twice: false,
             is_odd: false,
+            is_true: false,
+            is_lenient: false,
         });
         Self { list: targets.collect(), on_duplicate, duplicate: false }
     }
@@ -65,6 +71,15 @@ impl Targets {
             twice: sum.twice || target.spelled_twice,
             ..sum
         })
+    }
+
+    /// A key that appears twice on the way to this target refuses nothing.
+    pub(super) fn be_lenient(&mut self, index: usize) {
+        self.list[index].is_lenient = true;
+    }
+
+    pub(super) fn is_true(&self, index: usize) -> bool {
+        self.list[index].is_true
     }
 
     pub(super) fn is_odd(&self, index: usize) -> bool {
@@ -99,6 +114,7 @@ impl Targets {
         let mut wanted = false;
         for target in self.list.iter_mut().filter(|target| target.is_here(depth)) {
             wanted = true;
+            target.is_true = first == b't';
             if is_text {
                 target.start = at;
             } else {
@@ -148,10 +164,11 @@ impl Targets {
             target.spelled_twice |= target.spelled_otherwise & (1 << (depth - 1)) != 0;
             target.matched = depth;
             if target.seen >= depth {
-                self.duplicate |= self.on_duplicate == OnDuplicateKey::Reject;
+                self.duplicate |= self.on_duplicate == OnDuplicateKey::Reject && !target.is_lenient;
                 // With `Last` all that stood below the first one is forgotten, as a map would.
                 target.slot = Slot::Absent;
                 target.is_odd = false;
+                target.is_true = false;
                 target.closed = false;
             }
             target.seen = depth;

@@ -32,7 +32,8 @@ fn facts(coded: bool, body: &[u8], cut: usize) -> Facts {
     if coded {
         request.add_header("content-encoding", "gzip");
     }
-    let mut reader = Reader::new(&request, &plan(), Needs { tenant: true, session: true, rivals: false }, &Limits::default());
+    let mut reader =
+        Reader::new(&request, &plan(), Needs { tenant: true, session: true, rivals: false, stream: false }, &Limits::default());
     body.chunks(cut).for_each(|chunk| reader.push(chunk));
     reader.finish();
     let mut facts = reader.facts().0;

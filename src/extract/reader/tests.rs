@@ -3,7 +3,7 @@ use super::super::source::{Pointer, Source};
 use super::super::{Api, TenantClaim};
 use super::*;
 
-const BOTH: Needs = Needs { tenant: true, session: false, rivals: false };
+const BOTH: Needs = Needs { tenant: true, session: false, rivals: false, stream: false };
 
 fn header(name: &str) -> Source {
     Source::Header(name.to_owned())
@@ -147,8 +147,8 @@ fn a_request_is_ready_as_soon_as_its_needed_fields_are_known() {
         assert_eq!(ready, body.find(end), "{needs:?}");
     };
     ready_after(Needs::default(), r#"","tenant"#);
-    ready_after(Needs { tenant: true, session: false, rivals: false }, r#"","session"#);
-    ready_after(Needs { tenant: true, session: true, rivals: false }, r#"","messages"#);
+    ready_after(Needs { tenant: true, session: false, rivals: false, stream: false }, r#"","session"#);
+    ready_after(Needs { tenant: true, session: true, rivals: false, stream: false }, r#"","messages"#);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_cut_body_is_trouble_only_if_something_is_still_missing() {
 fn what_keeps_a_session_from_being_read_is_no_trouble() {
     const LZ4: (&str, &str) = ("content-encoding", "lz4");
     let plan = Plan { session: vec![pointer("/session"), header("x-session-id")], ..Plan::default() };
-    let needs = Needs { tenant: false, session: true, rivals: false };
+    let needs = Needs { tenant: false, session: true, rivals: false, stream: false };
     let limits = Limits { max_body: 100, session_scan: 200, ..Limits::default() };
     let long = "x".repeat(100);
     let by_path = "/openai/deployments/m/chat/completions";
@@ -209,7 +209,7 @@ fn what_keeps_a_session_from_being_read_is_no_trouble() {
 #[test]
 fn a_session_is_waited_for_so_far_and_no_further() {
     let plan = Plan { session: vec![pointer("/session")], ..Plan::default() };
-    let needs = Needs { tenant: false, session: true, rivals: false };
+    let needs = Needs { tenant: false, session: true, rivals: false, stream: false };
     let limits = Limits { session_scan: 100, ..Limits::default() };
     let mut reader = Reader::new(&request("/v1/responses", &[JSON], None), &plan, needs, &limits);
     reader.push(br#"{"model":"m","input":""#);
@@ -228,7 +228,7 @@ fn a_session_is_waited_for_so_far_and_no_further() {
 #[test]
 fn a_session_that_is_no_text_is_not_waited_for() {
     let plan = Plan { session: vec![pointer("/session"), pointer("/metadata/session")], ..Plan::default() };
-    let needs = Needs { tenant: false, session: true, rivals: false };
+    let needs = Needs { tenant: false, session: true, rivals: false, stream: false };
     let ready_after = |body: &str| {
         let mut reader = Reader::new(&request("/v1/responses", &[JSON], None), &plan, needs, &Limits::default());
         let ready = body.bytes().position(|byte| {
@@ -372,7 +372,7 @@ fn a_session_with_nothing_to_see_is_none() {
         session: vec![header("x-session"), Source::Cookie("sid".to_owned()), pointer("/session"), header("x-other")],
         ..Plan::default()
     };
-    let needs = Needs { tenant: false, session: true, rivals: false };
+    let needs = Needs { tenant: false, session: true, rivals: false, stream: false };
     for blank in ["", " ", "\t", "\\u00a0", "\\u3000 \\u2003", "\\u0000", "\\u0085\\u200b", "\\n\\r"] {
         let text: String = serde_json::from_str(&format!("\"{}\"", blank.replace('\t', "\\t"))).unwrap();
         let headers = [JSON, ("x-session", text.as_str()), ("cookie", &format!("sid={text}"))];
@@ -391,7 +391,7 @@ fn a_session_with_nothing_to_see_is_none() {
 #[test]
 fn a_body_of_which_the_provider_gets_more_than_is_seen_is_doubtful() {
     let plan = Plan { session: vec![pointer("/session")], ..Plan::default() };
-    let needs = Needs { tenant: false, session: true, rivals: false };
+    let needs = Needs { tenant: false, session: true, rivals: false, stream: false };
     for (path, chunk, trouble, doubt) in [
         ("/v1/responses", r#"{"model":"m","x":""#, None, Some(Trouble::TooLarge)),
         ("/v1/responses", r#"{"x":""#, Some(Trouble::TooLarge), Some(Trouble::TooLarge)),

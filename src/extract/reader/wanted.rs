@@ -16,6 +16,8 @@ use crate::extract::{Found, Limits, json, multipart};
 /// Where dialects keep the model.
 const MODEL: &str = "model";
 static MODEL_POINTER: LazyLock<Pointer> = LazyLock::new(|| Pointer::to_key(MODEL));
+/// Where bodies say whether the answer shall stream.
+static STREAM: LazyLock<Pointer> = LazyLock::new(|| Pointer::to_key("stream"));
 
 /// Collects what the body is asked for while the fields are planned.
 pub(super) struct Wanted<'a> {
@@ -23,13 +25,14 @@ pub(super) struct Wanted<'a> {
     keys: Vec<Key>,
     /// Slots of which other spellings count.
     guarded: Vec<usize>,
+    lenient: Option<usize>,
     /// Why a provider may read the head in another way, of the sources that were looked at for the model or the tenant.
     pub(super) doubt: Option<&'static str>,
 }
 
 impl<'a> Wanted<'a> {
     pub(super) const fn of(kind: &'a BodyKind) -> Self {
-        Self { kind, keys: Vec::new(), guarded: Vec::new(), doubt: None }
+        Self { kind, keys: Vec::new(), guarded: Vec::new(), lenient: None, doubt: None }
     }
 
     /// Plans a field; one that is not searched for in the body takes what the head has.
@@ -79,6 +82,20 @@ impl<'a> Wanted<'a> {
         }
     }
 
+    /// The slot that says whether the answer shall stream, if this kind of body can have it and it means nothing else.
+    pub(super) fn stream(&mut self) -> Option<usize> {
+        let may_be_json = match self.kind {
+            BodyKind::Json | BodyKind::Other | BodyKind::Form | BodyKind::Unclear(_) => true,
+            BodyKind::Multipart { .. } => false,
+        };
+        let key = Key { pointer: Some(STREAM.clone()), name: None };
+        if may_be_json && !self.keys.iter().any(|known| known.pointer == key.pointer) {
+            self.keys.push(key);
+            self.lenient = Some(self.keys.len() - 1);
+        }
+        self.lenient
+    }
+
     /// The body's slot for the source, if this kind of body can have it.
     pub(super) fn slot(&mut self, source: &Source) -> Option<usize> {
         let (pointer, name) = match source {
@@ -107,6 +124,7 @@ impl<'a> Wanted<'a> {
     pub(super) fn body(self, limits: &Limits, on_duplicate: OnDuplicateKey, encoding: &str) -> Body {
         let mut scanner = self.scanner(limits.max_depth, on_duplicate);
         self.guarded.iter().for_each(|slot| scanner.guard(*slot));
+        self.lenient.iter().for_each(|slot| scanner.be_lenient(*slot));
         let allowed = Allowance { max_decompressed: limits.max_decompressed, max_codings: limits.max_codings };
         Decoder::new(encoding, scanner, allowed).map_or_else(Body::Unreadable, |decoder| Body::Read(Box::new(decoder)))
     }

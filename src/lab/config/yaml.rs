@@ -95,7 +95,7 @@ static_resources:
               failure_mode_allow: {fail_open}
               message_timeout: {timeout}s
               allow_mode_override: {mode_override}
-              mutation_rules: {{allow_envoy: true}}
+              mutation_rules: {{allow_envoy: {allow_envoy}}}
               request_attributes: [{attributes}]
               processing_mode:
                 request_header_mode: SEND
@@ -106,6 +106,7 @@ static_resources:
             fail_open = self.failure_mode_allow,
             timeout = self.message_timeout.as_secs_f64(),
             mode_override = self.allow_mode_override,
+            allow_envoy = self.allow_envoy,
             attributes = self.request_attributes.join(", "),
             mode = self.body_mode,
             responses = if self.shows_responses { "SEND" } else { "SKIP" },

@@ -5,7 +5,7 @@ use crate::extract::request::Request;
 use crate::extract::source::{Plan, Pointer, Source};
 use crate::extract::{Found, Limits, Trouble};
 
-const NEEDS: Needs = Needs { tenant: false, session: false, rivals: true };
+const NEEDS: Needs = Needs { tenant: false, session: false, rivals: true, stream: false };
 const AZURE: &str = "/openai/deployments/path/chat/completions";
 
 fn plan(model: Vec<Source>) -> Plan {
