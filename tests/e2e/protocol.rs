@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cascade::lab::{BodyMode, Request as HttpRequest, Scratch, Serve, eventually};
+use envoy_types::pb::envoy::extensions::filters::http::ext_proc::v3::processing_mode::BodySendMode;
 use envoy_types::pb::envoy::service::ext_proc::v3::processing_request::Request;
 use envoy_types::pb::envoy::service::ext_proc::v3::processing_response::Response;
 use envoy_types::pb::envoy::service::ext_proc::v3::{HttpBody, HttpHeaders, HttpTrailers, ProcessingRequest, ProcessingResponse};
@@ -84,6 +85,9 @@ async fn without_a_protocol_config_a_body_is_awaited_as_in_buffered() {
 async fn what_comes_back_from_the_provider_is_answered_and_left_alone() {
     let (_scratch, _serve, wire) = running().await;
     let mut sent = messages(&chat(), true, manner(BodyMode::Buffered));
+    // Where no body of a response is announced, nothing more can be asked, and the stream has ended by then.
+    let protocol = sent[0].protocol_config.as_mut().unwrap();
+    protocol.response_body_mode = BodySendMode::Buffered.into();
     sent.push(message(Request::RequestTrailers(HttpTrailers::default())));
     sent.push(message(Request::ResponseHeaders(HttpHeaders::default())));
     sent.push(message(Request::ResponseBody(HttpBody { body: b"{}".to_vec(), end_of_stream: true, ..Default::default() })));
