@@ -184,6 +184,19 @@ fn decision_fields(fields: &mut Writer, decision: &Decision<'_>) {
             resolution.chain.iter().for_each(|step| list.item(|item| item.text_value(snapshot.group(step.group).name.as_str())));
         });
     });
+    fields.field("cooled", |value| {
+        value.list_value(|list| {
+            let Some(snapshot) = decision.snapshot else { return };
+            for (cluster, scope) in &resolution.cooled {
+                list.item(|item| {
+                    item.struct_value(|fields| {
+                        optional(fields, "cluster", Some(snapshot.cluster(*cluster).name.as_str()));
+                        optional(fields, "scope", Some(scope.as_str()));
+                    });
+                });
+            }
+        });
+    });
     fields.field("left_out", |value| {
         value.list_value(|list| {
             let Some(snapshot) = decision.snapshot else { return };

@@ -14,7 +14,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use cluster::{Cause, Cluster, Cooldown, LastFailure};
-pub use view::{Seen, View};
+pub use view::{Scope, Seen, View};
 
 /// Milliseconds since 1970, as the caller's clock has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]

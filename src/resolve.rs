@@ -22,9 +22,9 @@ use chain::{Asked, LeftOut, Step, Why};
 use matching::{Named, Stranger};
 use trace::{Considered, Trace};
 
-use crate::catalog::snapshot::{Chain, Mode, ModelId, Snapshot, Tenant, TenantId, UnknownModelPolicy};
+use crate::catalog::snapshot::{Chain, ClusterId, Mode, ModelId, Snapshot, Tenant, TenantId, UnknownModelPolicy};
 use crate::extract::{Facts, Found};
-use crate::health::Seen;
+use crate::health::{Scope, Seen};
 use crate::outcome::{HealthEffect, OnTrouble, Outcome, Reason};
 use crate::session::{Answer, Placement, State};
 
@@ -56,6 +56,8 @@ pub struct Resolution {
     pub outcome: Outcome,
     pub reason: Reason,
     pub health: HealthEffect,
+    /// Clusters of the chain that were in cooldown, and how much of each; empty where the chain was not looked at.
+    pub cooled: Vec<(ClusterId, Scope)>,
     /// `None`: anonymous, or nobody the catalog knows.
     pub tenant: Option<TenantId>,
     /// `None`: unknown to the catalog, or known to the tenant's own chains alone.
@@ -79,6 +81,7 @@ impl Resolution {
             outcome,
             reason,
             health: HealthEffect::AsWritten,
+            cooled: Vec::new(),
             tenant: None,
             model: None,
             chain: Vec::new(),
@@ -113,6 +116,7 @@ pub fn resolve(
         number: None,
         once: false,
         health: HealthEffect::AsWritten,
+        cooled: Vec::new(),
     };
     let verdict = judge.verdict(facts);
     let (outcome, reason, chain) = match verdict {
@@ -129,8 +133,8 @@ pub fn resolve(
         }
         Verdict::Unjudged(reason) => (Outcome::PassThrough, reason, Vec::new()),
     };
-    let Judge { tenant, model, left_out, placement, number, once, health, .. } = judge;
-    Resolution { outcome, reason, health, tenant, model, chain, left_out, placement, number, once }
+    let Judge { tenant, model, left_out, placement, number, once, health, cooled, .. } = judge;
+    Resolution { outcome, reason, health, cooled, tenant, model, chain, left_out, placement, number, once }
 }
 
 enum Verdict {
@@ -162,6 +166,7 @@ struct Judge<'a, T> {
     number: Option<u64>,
     once: bool,
     health: HealthEffect,
+    cooled: Vec<(ClusterId, Scope)>,
 }
 
 impl<'a, T: Trace> Judge<'a, T> {
@@ -278,8 +283,8 @@ impl<'a, T: Trace> Judge<'a, T> {
         if let Err(refused) = self.place(&mut steps) {
             return refused;
         }
-        let (mut steps, health) = cooling::reorder(self.snapshot, steps, self.model, self.seen, self.trace);
-        self.health = health;
+        let (mut steps, health, cooled) = cooling::reorder(self.snapshot, steps, self.model, self.seen, self.trace);
+        (self.health, self.cooled) = (health, cooled);
         // Of what health leaves, so that a cluster that cools moves its own sessions only.
         self.stick(&mut steps, named);
         if steps.len() > most {

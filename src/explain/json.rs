@@ -44,6 +44,9 @@ impl Explanation<'_> {
             "attempts": attempts,
             "endpoint_metadata": self.endpoint_metadata(),
             "left_out": left_out,
+            "cooled": resolution.cooled.iter().map(|(id, scope)| {
+                json!({"cluster": self.snapshot.cluster(*id).name.as_str(), "scope": scope.as_str()})
+            }).collect::<Vec<_>>(),
             "considered": considered.collect::<Vec<_>>(),
             "facts": self.origins.iter().map(|(field, origin)| ((*field).to_owned(), json!(origin))).collect::<Map<_, _>>(),
         })

@@ -1,6 +1,7 @@
 //! The health of clusters, shared: whoever learns of an attempt writes it here, and decisions read a small view of what cools. The
 //! rules of cooling are `health`'s; this adds a clock, a lock, a log line at each start and end, and nothing else.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -20,6 +21,8 @@ pub struct Monitor {
     health: Mutex<Health>,
     view: ArcSwap<View>,
     changed: Notify,
+    /// Envoy's log has said something, whatever it was.
+    has_heard: AtomicBool,
     /// Where other replicas hear of it.
     outlet: Option<Outlet>,
 }
@@ -45,8 +48,20 @@ impl Monitor {
             health: Mutex::new(Health::new(policy)),
             view: ArcSwap::from_pointee(View::default()),
             changed: Notify::new(),
+            has_heard: AtomicBool::new(false),
             outlet: None,
         }
+    }
+
+    /// Notes that an entry of Envoy's log has come.
+    pub fn hear(&self) {
+        self.has_heard.store(true, Ordering::Relaxed);
+    }
+
+    /// True if an entry of Envoy's log has ever come.
+    #[must_use]
+    pub fn has_heard(&self) -> bool {
+        self.has_heard.load(Ordering::Relaxed)
     }
 
     /// Tells other replicas from now on.

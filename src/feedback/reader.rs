@@ -82,6 +82,7 @@ impl Reader {
 
     /// Takes in one encoded entry.
     pub(super) fn take(&self, bytes: &Bytes) {
+        self.monitor.hear();
         let now = self.monitor.now();
         let entry = HttpLogEntries::decode_entry(bytes);
         let told = entry.as_ref().and_then(|entry| Some((entry, entry::read(entry, &self.statuses, now)?)));

@@ -63,6 +63,25 @@ impl View {
     }
 }
 
+/// How much of a cluster cools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// All of it: failures in a row, no host, or somebody took it out by hand.
+    Cluster,
+    /// One model on it: its rate limit.
+    Model,
+}
+
+impl Scope {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cluster => "cluster",
+            Self::Model => "model",
+        }
+    }
+}
+
 /// A view at an instant. `Seen::well()` is a world in which nothing cools.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Seen<'a> {
@@ -90,8 +109,17 @@ impl<'a> Seen<'a> {
     /// True if the cluster cools, wholly or for this model.
     #[must_use]
     pub fn is_cooling(self, cluster: &str, model: Option<&str>) -> bool {
-        let Some(cooling) = self.view.and_then(|view| view.clusters.get(cluster)) else { return false };
+        self.cooling(cluster, model).is_some()
+    }
+
+    /// What of the cluster cools that this model would need; `None`: nothing.
+    #[must_use]
+    pub fn cooling(self, cluster: &str, model: Option<&str>) -> Option<Scope> {
+        let cooling = self.view.and_then(|view| view.clusters.get(cluster))?;
         let until = |moment: &Moment| self.now < *moment;
-        cooling.whole.as_ref().is_some_and(until) || model.and_then(|model| cooling.models.get(model)).is_some_and(until)
+        if cooling.whole.as_ref().is_some_and(until) {
+            return Some(Scope::Cluster);
+        }
+        model.and_then(|model| cooling.models.get(model)).filter(|moment| until(moment)).map(|_| Scope::Model)
     }
 }

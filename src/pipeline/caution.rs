@@ -24,7 +24,16 @@ pub(super) struct Cautions {
     body_not_shown: Pause,
     no_headers: Pause,
     no_body: Pause,
+    no_entries: Pause,
+    /// Overrides whose attempts should have been heard of.
+    overrides: AtomicU64,
+    /// When the first of them was sent, in milliseconds from the start and one more; 0: not yet.
+    first_override: AtomicU64,
 }
+
+/// So many overrides, and so long a time, without a word of what became of them, are no accident.
+const UNHEARD_OVERRIDES: u64 = 20;
+const UNHEARD_TIME: Duration = Duration::from_secs(30);
 
 impl Cautions {
     pub(super) fn new() -> Self {
@@ -37,6 +46,9 @@ impl Cautions {
             body_not_shown: Pause::default(),
             no_headers: Pause::default(),
             no_body: Pause::default(),
+            no_entries: Pause::default(),
+            overrides: AtomicU64::new(0),
+            first_override: AtomicU64::new(0),
         }
     }
 
@@ -60,6 +72,30 @@ impl Cautions {
             );
         }
         is_attempt
+    }
+
+    /// An override goes out while feedback is on, and no entry of Envoy's log has ever come.
+    pub(super) fn unheard_override(&self) {
+        let now = self.start.elapsed();
+        if self.is_unheard(now) && self.no_entries.is_over(now) {
+            tracing::warn!(
+                event = "no_log_entries",
+                overrides = self.overrides.load(Ordering::Relaxed),
+                "feedback is on, and Envoy has not sent one entry of its access log, so that no failure of a provider is noticed. Add \
+                 the `envoy.access_loggers.http_grpc` logger of examples/envoy/full.yaml to the router's `upstream_log` and to the \
+                 connection manager's `access_log`, with Cascade's cluster and `feedback.log_name`"
+            );
+        }
+    }
+
+    fn is_unheard(&self, now: Duration) -> bool {
+        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
+        let first = match self.first_override.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => now,
+            Err(first) => first,
+        };
+        let count = self.overrides.fetch_add(1, Ordering::Relaxed) + 1;
+        count >= UNHEARD_OVERRIDES && u128::from(now.saturating_sub(first)) >= UNHEARD_TIME.as_millis()
     }
 
     /// An attempt does not say which cluster it goes to.
@@ -162,6 +198,17 @@ mod tests {
         assert_eq!([decided("c", 65_530), decided("c", 65_539), decided("c", 131_072)], [false, true, false]);
         (0..20_000).for_each(|number| assert!(!decided(&format!("{number}"), 0)));
         assert_eq!(cautions.recent.len(), REMEMBERED);
+    }
+
+    #[test]
+    fn many_overrides_and_a_while_without_a_word_are_no_accident() {
+        let cautions = Cautions::new();
+        let quick: Vec<bool> = (0..100).map(|_| cautions.is_unheard(Duration::from_secs(5))).collect();
+        assert!(!quick.contains(&true), "the first entries may be on their way");
+        assert!(!cautions.is_unheard(Duration::from_secs(34)) && cautions.is_unheard(Duration::from_secs(35)));
+        let few = Cautions::new();
+        let said: Vec<bool> = (0..20).map(|minute| few.is_unheard(Duration::from_secs(60 * minute))).collect();
+        assert_eq!(said.iter().position(|said| *said), Some(19), "the twentieth");
     }
 
     #[test]

@@ -264,6 +264,9 @@ impl Judgement {
             None if facts.tenant == Found::Nothing => TenantLabel::Anonymous,
             None => TenantLabel::Unknown,
         };
+        if self.pipeline.feedback && resolution.outcome == Outcome::Override && !self.pipeline.monitor.has_heard() {
+            self.pipeline.cautions.unheard_override();
+        }
         let elapsed = self.spent + start.elapsed();
         let event = DecisionEvent { outcome: resolution.outcome, reason: resolution.reason, model, tenant, elapsed };
         self.guarded(Stage::Record, |this| {

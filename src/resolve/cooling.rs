@@ -3,10 +3,13 @@
 //! permission: no cluster is added, and none that was last is lost.
 
 use crate::catalog::snapshot::{ClusterId, ModelId, Snapshot};
-use crate::health::Seen;
+use crate::health::{Scope, Seen};
 use crate::outcome::HealthEffect;
 use crate::resolve::chain::Step;
 use crate::resolve::trace::{Considered, Trace};
+
+/// The steps, what was done to them, and what of them cools.
+pub(super) type Reordered = (Vec<Step>, HealthEffect, Vec<(ClusterId, Scope)>);
 
 /// Reorders the steps. A group known only by name never cools: only Envoy knows its clusters.
 pub(super) fn reorder(
@@ -15,19 +18,27 @@ pub(super) fn reorder(
     model: Option<ModelId>,
     health: Seen<'_>,
     trace: &mut impl Trace,
-) -> (Vec<Step>, HealthEffect) {
+) -> Reordered {
     if health.is_well() {
-        return (steps, HealthEffect::AsWritten);
+        return (steps, HealthEffect::AsWritten, Vec::new());
     }
     let model = model.map(|model| snapshot.model(model).name.as_str());
-    let cools = |id: ClusterId| health.is_cooling(snapshot.cluster(id).name.as_str(), model);
+    let mut cooled: Vec<(ClusterId, Scope)> = Vec::new();
+    for (id, _) in steps.iter().flat_map(|step| &step.clusters) {
+        if let Some(scope) = health.cooling(snapshot.cluster(*id).name.as_str(), model)
+            && !cooled.iter().any(|(known, _)| known == id)
+        {
+            cooled.push((*id, scope));
+        }
+    }
+    let cools = |id: ClusterId| cooled.iter().any(|(cooled, _)| *cooled == id);
     let effect = effect(&steps, cools);
     if effect == HealthEffect::AsWritten {
-        return (steps, effect);
+        return (steps, effect, cooled);
     }
     trace.consider(|| describe(snapshot, &steps, effect, cools));
     if effect == HealthEffect::AllCooling {
-        return (steps, effect);
+        return (steps, effect, cooled);
     }
     let (mut first, mut behind) = (Vec::with_capacity(steps.len()), Vec::new());
     for mut step in steps {
@@ -39,7 +50,7 @@ pub(super) fn reorder(
         }
     }
     first.append(&mut behind);
-    (first, effect)
+    (first, effect, cooled)
 }
 
 /// What will come of it, in one look at every cluster.
@@ -135,6 +146,25 @@ mod tests {
         ] {
             assert_eq!(way(chain, cooling), expected, "{chain} {cooling:?}");
         }
+    }
+
+    #[test]
+    fn an_answer_names_what_of_its_chain_cools_and_how_much_of_it() {
+        let text = "version: 1\npriority_groups:\n  two: {clusters: [{cluster_name: a, weight: 1}, {cluster_name: b, weight: 1}]}\n  \
+                    one: {clusters: [{cluster_name: c, weight: 1}]}\nmodels: {m: {chain: [two, one, two]}, n: {chain: [one]}}\n";
+        let snapshot = compile(&[SourceFile::new("catalog.yaml", text)]).unwrap().snapshot;
+        let cooled = |cooling: &[&str]| {
+            let cooling = cooling.iter().map(|text| (*text).to_owned()).collect();
+            let question = Question { model: Some("m".to_owned()), cooling, ..Question::default() };
+            let told =
+                explain_with(&snapshot, &Rules::default(), &question, Seen::well(), &|_| String::new(), &|_| State::default());
+            let name = |(id, scope): &(ClusterId, Scope)| format!("{}:{}", snapshot.cluster(*id).name, scope.as_str());
+            told.resolution.cooled.iter().map(name).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(cooled(&[]), "");
+        assert_eq!(cooled(&["elsewhere", "c=n"]), "");
+        assert_eq!(cooled(&["a", "c=m"]), "a:cluster c:model");
+        assert_eq!(cooled(&["a", "a=m", "b", "c"]), "a:cluster b:cluster c:cluster");
     }
 
     #[test]
