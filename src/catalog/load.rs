@@ -1,5 +1,5 @@
 //! The files of a catalog as texts: one file, or those of one directory. It bounds what it reads and knows nothing of what is in
-//! them; that a source cannot be reached is told apart from a source that is wrong.
+//! them; that a source cannot be reached is distinguished from a source that is wrong.
 
 use std::fmt;
 use std::fs::{self, File};

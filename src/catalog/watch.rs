@@ -1,5 +1,5 @@
 //! When the catalog is read, and when a reading is judged and comes into use: once it has been the same for a while, and for longer if
-//! it takes something away or opens something. One loader writes the store. It knows files and URLs only as a [`Source`], what makes
+//! it takes something away or opens something. One loader writes the store. It knows files and URLs only as a `Source`, what makes
 //! a catalog good only as `load`'s verdict, and how long is long enough only from `settle`.
 
 mod acting;

