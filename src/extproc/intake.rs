@@ -9,6 +9,16 @@ use crate::proto::{AiRequestInfo, Any, Kind, ProcessingRequest, Received, Reques
 #[derive(Debug, Clone, Copy)]
 pub struct EnvoyHead<'a>(pub &'a ProcessingRequest);
 
+impl EnvoyHead<'_> {
+    /// True if the name of a header begins with this, which is in lower case.
+    #[must_use]
+    pub fn has_prefix(&self, prefix: &str) -> bool {
+        let Some(Request::RequestHeaders(headers)) = &self.0.request else { return false };
+        let begins = |key: &[u8]| key.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()));
+        headers.headers.iter().flat_map(|map| &map.headers).any(|header| begins(&header.key))
+    }
+}
+
 impl Head for EnvoyHead<'_> {
     fn header<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         let headers = match &self.0.request {

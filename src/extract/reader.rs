@@ -345,14 +345,8 @@ impl Reader {
     pub fn facts(&self) -> (Facts, Origins) {
         let scanner = self.scanner();
         let (model, model_source) = self.model.value(scanner);
-        let (tenant, tenant_source) = self.tenant.value(scanner);
+        let (tenant, tenant_source) = self.tenant_claim();
         let (session, session_source) = self.session.value(scanner);
-        let tenant = match (tenant, self.tenant.head_source(tenant_source)) {
-            (Found::Value(value), Some(source)) => Found::Value(head::claim(source, value)),
-            (Found::Value(value), _) => Found::Value(super::TenantClaim::Name(value)),
-            (Found::Nothing, _) => Found::Nothing,
-            (Found::Unusable, _) => Found::Unusable,
-        };
         let session = match session {
             Found::Value(session) => Some(session),
             Found::Nothing | Found::Unusable => None,
@@ -370,6 +364,19 @@ impl Reader {
             without_model: self.without_model,
         };
         (facts, Origins { model: model_source, tenant: tenant_source, session: session_source })
+    }
+
+    /// Who the request says it comes from, as far as it is known, and which source said it.
+    #[must_use]
+    pub fn tenant_claim(&self) -> (Found<super::TenantClaim>, Option<usize>) {
+        let (tenant, source) = self.tenant.value(self.scanner());
+        let claim = match (tenant, self.tenant.head_source(source)) {
+            (Found::Value(value), Some(source)) => Found::Value(head::claim(source, value)),
+            (Found::Value(value), _) => Found::Value(super::TenantClaim::Name(value)),
+            (Found::Nothing, _) => Found::Nothing,
+            (Found::Unusable, _) => Found::Unusable,
+        };
+        (claim, source)
     }
 
     /// `None`: nothing said so, or not yet.

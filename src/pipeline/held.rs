@@ -10,6 +10,10 @@ use crate::telemetry::Metrics;
 /// One tenant's part of the whole, and that of all strangers together.
 const PART: u64 = 4;
 
+/// What a stream may hold uncounted is this part of the limit: so many streams would hold as much again. A small request then takes no
+/// lock that all workers share.
+const SMALL: u64 = 65_536;
+
 /// Whose bytes they are, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum Holder {
@@ -98,7 +102,7 @@ impl Holding {
         let mut own = self.own();
         let (before, after) = (own.arriving + own.kept, own.arriving + own.kept + bytes);
         let must = own.arriving + bytes <= own.patience;
-        let fits = self.account.change(&own.holder, before, after, must) || must;
+        let fits = self.account.change(&own.holder, self.counted(before), self.counted(after), must) || must;
         own.arriving += if fits { bytes } else { 0 };
         fits
     }
@@ -106,7 +110,8 @@ impl Holding {
     /// No message is under way, and this is what is kept of those before. False: there is no room for more than before.
     pub fn keep(&self, bytes: u64) -> bool {
         let mut own = self.own();
-        let fits = self.account.change(&own.holder, own.arriving + own.kept, bytes, true);
+        let before = self.counted(own.arriving + own.kept);
+        let fits = self.account.change(&own.holder, before, self.counted(bytes), true);
         (own.arriving, own.kept) = (0, bytes);
         fits
     }
@@ -120,7 +125,7 @@ impl Holding {
     pub fn belongs_to(&self, holder: Holder) {
         let mut own = self.own();
         if own.holder != holder {
-            let held = own.arriving + own.kept;
+            let held = self.counted(own.arriving + own.kept);
             self.account.change(&own.holder, held, 0, true);
             self.account.change(&holder, 0, held, true);
             own.holder = holder;
@@ -131,6 +136,11 @@ impl Holding {
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.own().holder == Holder::Unknown
+    }
+
+    /// What the account has to know of what a stream holds.
+    fn counted(&self, held: u64) -> u64 {
+        held.saturating_sub(self.account.most / SMALL)
     }
 
     fn own(&self) -> std::sync::MutexGuard<'_, Own> {

@@ -106,7 +106,7 @@ impl Judgement {
         if snapshot.tenants.is_empty() {
             return Holder::Everybody;
         }
-        let claim = self.reader.as_ref().map(|reader| reader.facts().0.tenant).unwrap_or_default();
+        let claim = self.reader.as_ref().map(|reader| reader.tenant_claim().0).unwrap_or_default();
         let tenant = find_tenant(snapshot, &claim, &mut ()).ok().flatten();
         tenant.map_or(Holder::Unknown, |id| Holder::Tenant(snapshot.tenant(id).name.to_string()))
     }
