@@ -163,6 +163,9 @@ async fn decide(channel: &Channel, coding: &str, body: Vec<u8>) -> Result<String
     answers.message().await?.ok_or("no answer to the headers")?;
     sender.send(body).await?;
     let answer = answers.message().await?.ok_or("no answer to the body")?;
+    // Cascade ends the stream by itself; whoever leaves first, a thousand times, is taken for an attacker by its own HTTP/2 library.
+    while answers.message().await?.is_some() {}
+    drop(sender);
     let metadata = answer.dynamic_metadata.unwrap_or_default();
     let Some(Kind::StructValue(decision)) = metadata.fields.get("cascade.decision").and_then(|value| value.kind.clone()) else {
         return Ok("without a decision".to_owned());
